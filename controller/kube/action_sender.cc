@@ -1,0 +1,209 @@
+#include "kube/action_sender.h"
+
+#include <absl/base/thread_annotations.h>
+#include <absl/container/btree_map.h>
+#include <absl/synchronization/mutex.h>
+
+#include <deque>
+#include <string>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+namespace sluice::kube {
+namespace {
+
+struct Pending {
+  state::Action action;
+  bool answered = false;  // guarded by the mutex of the sender
+};
+using PendingPtr = std::shared_ptr<Pending>;
+
+// Actions with the same lane go one after the other. Objects whose name the server makes have a
+// lane of their own each.
+using Lane = std::tuple<api::Kind, ObjectKey, uint64_t>;
+
+Lane LaneOf(const state::Action& action) {
+  return {action.kind, action.key, action.key.name.empty() ? action.id : 0};
+}
+
+state::Reply Refusal(uint64_t id, int code, std::string reason, std::string message) {
+  state::Reply reply;
+  reply.action_id = id;
+  reply.code = code;
+  reply.reason = std::move(reason);
+  reply.message = std::move(message);
+  return reply;
+}
+
+state::Reply ReplyTo(const state::Action& action, const CallResult& result) {
+  if (!result.ok()) {
+    const ApiError error = result.error();
+    return Refusal(action.id, error.code, error.reason, error.message);
+  }
+  state::Reply reply;
+  reply.action_id = action.id;
+  reply.code = result.response->code;
+  auto body = ParseBody(*result.response, "answer");
+  if (!body.ok()) {
+    // The write happened; only its result is unreadable.
+    reply.message = std::string(body.status().message());
+  } else if (body->GetString("kind") != "Status") {
+    reply.object = *std::move(body);
+  }
+  return reply;
+}
+
+}  // namespace
+
+struct ActionSender::Core : std::enable_shared_from_this<ActionSender::Core> {
+  Core(Client client_in, Executor& timers_in, Executor& delivery_in, ActionSenderOptions options_in,
+       ReplyCallback on_reply_in)
+      : client(std::move(client_in)),
+        timers(timers_in),
+        delivery(delivery_in),
+        options(options_in),
+        on_reply(std::move(on_reply_in)) {}
+
+  void Submit(state::Action action) {
+    const uint64_t id = action.id;
+    state::Reply refusal;
+    {
+      absl::MutexLock lock(&mutex);
+      ++stats.submitted;
+      if (stopped) {
+        refusal = Refusal(id, 0, "Stopped", "the sender is stopped");
+      } else if (action.best_effort && best_effort_pending >= options.max_best_effort_pending) {
+        ++stats.dropped;
+        refusal = Refusal(id, 429, "Dropped", "too many best-effort actions are waiting");
+      } else {
+        Enqueue(std::move(action));
+        return;
+      }
+      ++stats.answered;
+    }
+    Deliver(std::move(refusal));
+  }
+
+  void Enqueue(state::Action action) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex) {
+    ++stats.pending;
+    if (action.best_effort) ++best_effort_pending;
+    std::deque<PendingPtr>& lane = lanes[LaneOf(action)];
+    lane.push_back(std::make_shared<Pending>(Pending{std::move(action)}));
+    if (lane.size() == 1) Start(lane.front());
+  }
+
+  // Serialization and dispatch happen on the executor, not on the thread that submits.
+  void Start(const PendingPtr& pending) {
+    timers.Post([self = shared_from_this(), pending] { self->Send(pending); });
+  }
+
+  void Send(const PendingPtr& pending) {
+    {
+      absl::MutexLock lock(&mutex);
+      if (pending->answered) return;
+    }
+    auto write = PrepareWrite(pending->action);
+    if (!write.ok()) {
+      Finish(pending,
+             Refusal(pending->action.id, 400, "BadRequest", std::string(write.status().message())));
+      return;
+    }
+    CallOptions call = options.call;
+    call.repeat = write->repeat;
+    call.priority = write->request.priority;
+    client.CallAsync(std::move(write->request), call,
+                     [self = shared_from_this(), pending](const CallResult& result) {
+                       self->CountRepetitions(result.attempts);
+                       self->Finish(pending, ReplyTo(pending->action, result));
+                     });
+  }
+
+  void CountRepetitions(int attempts) {
+    absl::MutexLock lock(&mutex);
+    stats.repeated += static_cast<uint64_t>(attempts - 1);
+  }
+
+  void Finish(const PendingPtr& pending, state::Reply reply) {
+    {
+      absl::MutexLock lock(&mutex);
+      if (pending->answered) return;  // Stop did not wait for this one
+      Settle(*pending);
+      const auto lane = lanes.find(LaneOf(pending->action));
+      lane->second.pop_front();
+      if (lane->second.empty()) {
+        lanes.erase(lane);
+      } else {
+        Start(lane->second.front());
+      }
+      if (stats.pending == 0) drained.SignalAll();
+    }
+    Deliver(std::move(reply));
+  }
+
+  void Settle(Pending& pending) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex) {
+    pending.answered = true;
+    ++stats.answered;
+    --stats.pending;
+    if (pending.action.best_effort) --best_effort_pending;
+  }
+
+  void Deliver(state::Reply reply) {
+    delivery.Post([self = shared_from_this(), shared = std::make_shared<state::Reply>(std::move(
+                                                  reply))] { self->on_reply(std::move(*shared)); });
+  }
+
+  bool Stop(absl::Duration drain) {
+    std::vector<uint64_t> abandoned;
+    {
+      absl::MutexLock lock(&mutex);
+      stopped = true;
+      const absl::Time deadline = SteadyNow() + drain;
+      while (stats.pending > 0 && SteadyNow() < deadline) {
+        drained.WaitWithTimeout(&mutex, deadline - SteadyNow());
+      }
+      for (const auto& [lane, queue] : lanes) {
+        for (const PendingPtr& pending : queue) {
+          Settle(*pending);
+          abandoned.push_back(pending->action.id);
+        }
+      }
+      lanes.clear();
+    }
+    for (const uint64_t id : abandoned) {
+      Deliver(Refusal(id, 0, "Stopped", "the sender was stopped before the answer came"));
+    }
+    return abandoned.empty();
+  }
+
+  Client client;
+  Executor& timers;
+  Executor& delivery;
+  const ActionSenderOptions options;
+  const ReplyCallback on_reply;
+
+  mutable absl::Mutex mutex;
+  absl::CondVar drained;
+  absl::btree_map<Lane, std::deque<PendingPtr>> lanes ABSL_GUARDED_BY(mutex);
+  ActionSenderStats stats ABSL_GUARDED_BY(mutex);
+  int best_effort_pending ABSL_GUARDED_BY(mutex) = 0;
+  bool stopped ABSL_GUARDED_BY(mutex) = false;
+};
+
+ActionSender::ActionSender(Client client, Executor& timers, Executor& delivery,
+                           ActionSenderOptions options, ReplyCallback on_reply)
+    : core_(std::make_shared<Core>(std::move(client), timers, delivery, options,
+                                   std::move(on_reply))) {}
+
+ActionSender::~ActionSender() { core_->Stop(absl::ZeroDuration()); }
+
+void ActionSender::Submit(state::Action action) { core_->Submit(std::move(action)); }
+
+bool ActionSender::Stop(absl::Duration drain) { return core_->Stop(drain); }
+
+ActionSenderStats ActionSender::stats() const {
+  absl::MutexLock lock(&core_->mutex);
+  return core_->stats;
+}
+
+}  // namespace sluice::kube

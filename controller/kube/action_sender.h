@@ -1,0 +1,60 @@
+// ActionSender: the ActionSink of a real cluster.
+//
+// Independent objects are written in parallel; actions of one object are sent one after the other
+// in the order of Submit, each after the reply to the one before. A repetition follows the table of
+// api_error.h and happens only where repeating is safe. Exactly one Reply per action, on the
+// delivery executor, where it may block. A reply with code 0 means that no answer came (the write
+// may or may not have happened; reason "Timeout", "ConnectionLost" or "Stopped"). Best-effort
+// actions beyond the bound are answered with code 429, reason "Dropped", without being sent.
+#pragma once
+
+#include <absl/time/time.h>
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+
+#include "kube/client.h"
+#include "kube/executor.h"
+#include "state/ports.h"
+
+namespace sluice::kube {
+
+struct ActionSenderOptions {
+  CallOptions call = {};  // deadline, attempts; repeat and priority come from the action
+  int max_best_effort_pending = 1000;
+};
+
+struct ActionSenderStats {
+  uint64_t submitted = 0;
+  uint64_t answered = 0;
+  uint64_t dropped = 0;   // best-effort actions beyond the bound
+  uint64_t repeated = 0;  // attempts beyond the first
+  int64_t pending = 0;    // submitted and not answered
+};
+
+class ActionSender : public state::ActionSink {
+ public:
+  using ReplyCallback = std::function<void(state::Reply)>;
+
+  // The client's executor is used for dispatch; both executors must outlive the sender.
+  ActionSender(Client client, Executor& timers, Executor& delivery, ActionSenderOptions options,
+               ReplyCallback on_reply);
+  // Stop without waiting.
+  ~ActionSender() override;
+
+  // Never blocks. After Stop the reply is code 0, reason "Stopped".
+  void Submit(state::Action action) override;
+
+  // Takes nothing new, waits up to `drain` for what is pending, then answers the rest with code 0,
+  // reason "Stopped". True when everything was drained. Not from an executor's thread. Idempotent.
+  bool Stop(absl::Duration drain);
+
+  ActionSenderStats stats() const;
+
+ private:
+  struct Core;
+  std::shared_ptr<Core> core_;
+};
+
+}  // namespace sluice::kube

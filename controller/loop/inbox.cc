@@ -1,0 +1,45 @@
+#include "loop/inbox.h"
+
+#include <utility>
+
+namespace sluice::loop {
+
+bool Inbox::Push(state::Event event) {
+  absl::MutexLock lock(&mutex_);
+  const auto room = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    return closed_ || events_.size() < capacity_;
+  };
+  mutex_.Await(absl::Condition(&room));
+  if (closed_) return false;
+  events_.push_back(std::move(event));
+  return true;
+}
+
+std::optional<state::Event> Inbox::Next(absl::Time deadline) {
+  absl::MutexLock lock(&mutex_);
+  const auto ready = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    return closed_ || !events_.empty();
+  };
+  mutex_.AwaitWithDeadline(absl::Condition(&ready), deadline);
+  if (events_.empty()) return std::nullopt;
+  state::Event event = std::move(events_.front());
+  events_.pop_front();
+  return event;
+}
+
+void Inbox::Close() {
+  absl::MutexLock lock(&mutex_);
+  closed_ = true;
+}
+
+bool Inbox::closed() const {
+  absl::MutexLock lock(&mutex_);
+  return closed_;
+}
+
+size_t Inbox::size() const {
+  absl::MutexLock lock(&mutex_);
+  return events_.size();
+}
+
+}  // namespace sluice::loop

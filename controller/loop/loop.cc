@@ -1,0 +1,87 @@
+#include "loop/loop.h"
+
+#include <algorithm>
+#include <istream>
+
+#include "base/status.h"
+#include "state/recording.h"
+
+namespace sluice::loop {
+namespace {
+
+// Events that are taken in before the Operator works, so that a burst is decided about once.
+constexpr int kMaxBatch = 256;
+
+class PrintingSink : public state::ActionSink {
+ public:
+  explicit PrintingSink(std::ostream& out) : out_(out) {}
+  void Submit(state::Action action) override {
+    static constexpr const char* kVerbs[] = {"create", "update", "merge-patch",
+                                             "json-patch", "apply", "delete"};
+    out_ << fmt::format("  #{} {} {} {}{} {}\n", action.id, kVerbs[static_cast<int>(action.verb)],
+                        api::InfoOf(action.kind).name, action.key.ToString(),
+                        action.subresource.empty() ? "" : "/" + action.subresource,
+                        action.body.Text());
+  }
+
+ private:
+  std::ostream& out_;
+};
+
+class PrintingObserver : public reconcile::Observer {
+ public:
+  explicit PrintingObserver(std::ostream& out) : out_(out) {}
+  void OnDecision(const admission::Decision& decision, absl::Time now) override {
+    out_ << fmt::format("{} {} {}: {}\n", FormatMicroTime(now),
+                        decision.kind == admission::Decision::Kind::kAdmit ? "admit" : "wait",
+                        decision.info->Key().ToString(),
+                        decision.message.empty() ? decision.info->cluster_queue : decision.message);
+  }
+  void OnRejected(const state::Rejection& rejection, bool, uint64_t) override {
+    out_ << fmt::format("  rejected {} {}: {}\n", api::InfoOf(rejection.ref.kind).name,
+                        rejection.ref.key.ToString(), rejection.error);
+  }
+
+ private:
+  std::ostream& out_;
+};
+
+}  // namespace
+
+void RunLoop(reconcile::Operator& op, state::EventSource& source, const Clock& clock,
+             const LoopHooks& hooks) {
+  while (!hooks.stop()) {
+    absl::Time now = clock.Now();
+    const absl::Time deadline = std::min(op.NextDue(now), now + hooks.heartbeat);
+    std::optional<state::Event> event = source.Next(deadline);
+    for (int taken = 0; event && taken < kMaxBatch; ++taken) {
+      now = clock.Now();
+      if (hooks.on_event) hooks.on_event(*event, now);
+      op.Step(*event, now);
+      // Only what is there already; nothing is waited for in the middle of a batch.
+      event = taken + 1 < kMaxBatch ? source.Next(absl::InfinitePast()) : std::nullopt;
+    }
+    now = clock.Now();
+    op.Run(now);
+    if (hooks.after_batch) hooks.after_batch(op, now, clock.Now() - now);
+  }
+}
+
+absl::Status Replay(std::istream& recording, const state::Settings& settings, std::ostream& out) {
+  PrintingSink sink(out);
+  PrintingObserver observer(out);
+  reconcile::Operator op(settings, {}, sink, &observer);
+  std::string line;
+  for (int number = 1; std::getline(recording, line); ++number) {
+    if (line.empty()) continue;
+    absl::StatusOr<state::RecordedEvent> recorded = state::DecodeEvent(line);
+    if (!recorded.ok()) return Annotate(recorded.status(), fmt::format("line {}", number));
+    op.Step(recorded->event, recorded->time);
+    op.Run(recorded->time);
+  }
+  out << fmt::format("end: {} workloads, {} writes without an answer\n",
+                     op.world().workloads().size(), op.in_flight());
+  return absl::OkStatus();
+}
+
+}  // namespace sluice::loop

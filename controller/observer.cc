@@ -1,0 +1,189 @@
+#include "observer.h"
+
+#include <algorithm>
+
+#include "admission/cycle.h"
+#include "api/names.h"
+
+namespace sluice {
+namespace {
+
+// Gauges may lag this much; building them costs a look at every Workload.
+constexpr absl::Duration kMetricsInterval = absl::Seconds(5);
+
+bool Is(const api::Workload* workload, const char* type) {
+  return workload != nullptr && api::IsTrue(workload->status.conditions, type);
+}
+
+absl::Time Since(const api::Workload& workload, const char* type, absl::Time fallback) {
+  const api::Condition* condition = api::FindCondition(workload.status.conditions, type);
+  return condition == nullptr ? fallback : condition->last_transition_time.value_or(fallback);
+}
+
+}  // namespace
+
+void ShellObserver::OnChange(const state::Ref& ref) {
+  metrics_view_stale_ = true;
+  switch (ref.kind) {
+    case api::Kind::kJob:
+      changed_jobs_.insert(ref.key);
+      break;
+    case api::Kind::kNamespace:
+    case api::Kind::kLocalQueue:
+    case api::Kind::kWorkloadPriorityClass:
+      webhook_view_stale_ = true;
+      break;
+    default:
+      break;
+  }
+}
+
+metrics::QueueLabels ShellObserver::LabelsOf(const api::Workload& workload) const {
+  metrics::QueueLabels labels;
+  if (workload.status.admission) labels.cluster_queue = workload.status.admission->cluster_queue;
+  const auto& local = config_.file.metrics.local_queue_metrics;
+  if (local && local->enable && !local->local_queue_selector) {
+    labels.local_queue = queueing::LocalQueueKey(workload);
+  }
+  if (workload.spec.priority_class_ref) {
+    labels.priority_class = workload.spec.priority_class_ref->name;
+  }
+  return labels;
+}
+
+void ShellObserver::OnWorkload(const api::Workload* before, const api::Workload* after,
+                               absl::Time now) {
+  // The first sight of an object tells nothing about when it changed.
+  if (before == nullptr || after == nullptr || !counts_) return;
+  const auto turned = [&](const char* type) { return !Is(before, type) && Is(after, type); };
+  if (turned(api::kQuotaReserved)) {
+    metrics_.Observe(metrics::QuotaReservedRecord{
+        LabelsOf(*after),
+        Since(*after, api::kQuotaReserved, now) - admission::QueuedSince(*before)});
+  }
+  if (turned(api::kAdmitted)) {
+    metrics::AdmittedRecord record{
+        LabelsOf(*after), Since(*after, api::kAdmitted, now) - admission::QueuedSince(*before), {}};
+    if (!after->status.admission_checks.empty()) {
+      record.checks_wait =
+          Since(*after, api::kAdmitted, now) - Since(*after, api::kQuotaReserved, now);
+    }
+    metrics_.Observe(record);
+    log_.Info("admitted", {{"workload", after->metadata.Key().ToString()},
+                           {"clusterQueue", LabelsOf(*after).cluster_queue},
+                           {"wait", record.wait}});
+  }
+  if (turned(api::kPodsReady)) {
+    const api::Condition* ready = api::FindCondition(after->status.conditions, api::kPodsReady);
+    if (ready->reason == "Started") {
+      metrics_.Observe(metrics::PodsReadyRecord{LabelsOf(*after),
+                                                now - admission::QueuedSince(*after),
+                                                now - Since(*after, api::kAdmitted, now)});
+    }
+  }
+  if (turned(api::kEvicted) && after->status.admission) {
+    const api::Condition* evicted = api::FindCondition(after->status.conditions, api::kEvicted);
+    metrics::EvictedRecord record;
+    record.queue = LabelsOf(*after);
+    record.reason = evicted->reason;
+    constexpr char kDueTo[] = "DeactivatedDueTo";
+    if (evicted->reason.starts_with(kDueTo)) {
+      record.reason = "Deactivated";
+      record.underlying_cause = evicted->reason.substr(sizeof(kDueTo) - 1);
+    }
+    if (after->status.scheduling_stats) {
+      for (const api::EvictionStat& stat : after->status.scheduling_stats->evictions) {
+        if (stat.reason == record.reason && stat.underlying_cause == record.underlying_cause) {
+          record.first = stat.count == 1;
+        }
+      }
+    }
+    if (Is(before, api::kPodsReady)) {
+      record.since_pods_ready = now - Since(*before, api::kPodsReady, now);
+    }
+    metrics_.Observe(record);
+    log_.Info("evicted", {{"workload", after->metadata.Key().ToString()},
+                          {"reason", evicted->reason},
+                          {"message", evicted->message}});
+  }
+  if (Is(before, api::kQuotaReserved) && !Is(after, api::kQuotaReserved) &&
+      Is(after, api::kEvicted) && before->status.admission) {
+    const api::Condition* evicted = api::FindCondition(after->status.conditions, api::kEvicted);
+    metrics_.Observe(metrics::EvictionCompletedRecord{
+        before->status.admission->cluster_queue, evicted->reason,
+        now - evicted->last_transition_time.value_or(now)});
+  }
+  if (turned(api::kFinished)) {
+    metrics::FinishedRecord record{LabelsOf(*after), {}};
+    if (Is(after, api::kAdmitted)) {
+      record.execution_time =
+          absl::Seconds(after->status.accumulated_past_execution_time_seconds.value_or(0)) +
+          (Since(*after, api::kFinished, now) - Since(*after, api::kAdmitted, now));
+    }
+    metrics_.Observe(record);
+    const api::Condition* finished = api::FindCondition(after->status.conditions, api::kFinished);
+    log_.Info("finished", {{"workload", after->metadata.Key().ToString()},
+                           {"reason", finished->reason}});
+  }
+}
+
+void ShellObserver::OnDecision(const admission::Decision& decision, absl::Time) {
+  const bool admit = decision.kind == admission::Decision::Kind::kAdmit;
+  ++decisions_;
+  if (admit) ++admissions_;
+  if (!log_.Enabled(loop::LogLevel::kDebug)) return;
+  log_.Debug(admit ? "quota reserved" : "waits",
+             {{"workload", decision.info->Key().ToString()},
+              {"clusterQueue", decision.info->cluster_queue},
+              {"reason", decision.reason},
+              {"message", decision.message}});
+}
+
+void ShellObserver::OnRejected(const state::Rejection& rejection, bool first, uint64_t count) {
+  const char* kind = api::InfoOf(rejection.ref.kind).name;
+  metrics_.ObjectRejected(kind);
+  if (!first) return;
+  log_.Warn("object cannot be read and is ignored",
+            {{"kind", kind},
+             {"object", rejection.ref.key.ToString()},
+             {"error", rejection.error},
+             {"total", static_cast<int64_t>(count)}});
+}
+
+void ShellObserver::OnRefused(const state::Action& action, const state::Reply& reply) {
+  // Conflicts and vanished objects are part of normal work.
+  const bool normal = reply.code == 409 || reply.code == 404 || reply.reason == "Stopped";
+  if (normal && !log_.Enabled(loop::LogLevel::kDebug)) return;
+  const loop::LogFields fields = {{"kind", api::InfoOf(action.kind).name},
+                                  {"object", action.key.ToString()},
+                                  {"code", reply.code},
+                                  {"reason", reply.reason},
+                                  {"message", reply.message}};
+  if (normal) {
+    log_.Debug("write refused", fields);
+  } else {
+    log_.Warn("write refused", fields);
+  }
+}
+
+void ShellObserver::Publish(const reconcile::Operator& op, absl::Time now, absl::Duration work) {
+  if (decisions_ > 0) metrics_.AdmissionAttempt(admissions_ > 0, work);
+  decisions_ = admissions_ = 0;
+  counts_ = op.leading();
+  const state::World& world = op.world();
+  for (const ObjectKey& key : changed_jobs_) jobs_->Update(world, key);
+  changed_jobs_.clear();
+  if (!world.Synced()) return;
+  if (webhook_view_stale_) {
+    webhook_view_stale_ = false;
+    jobs_->SetSynced();
+    webhook_view_.Store(MakeWebhookView(world, config_.settings, jobs_));
+  }
+  if (metrics_view_stale_ && now >= next_metrics_view_) {
+    metrics_view_stale_ = false;
+    next_metrics_view_ = now + kMetricsInterval;
+    metrics_view_.Store(MakeMetricsView(world, config_));
+  }
+}
+
+}  // namespace sluice

@@ -1,0 +1,54 @@
+// ShellObserver: turns what the Operator does into log lines, metrics and published views.
+//
+// Called on the loop's thread only.
+#pragma once
+
+#include <absl/container/btree_set.h>
+
+#include <memory>
+
+#include "config/config.h"
+#include "loop/log.h"
+#include "metrics/metrics.h"
+#include "reconcile/operator.h"
+#include "views.h"
+
+namespace sluice {
+
+class ShellObserver : public reconcile::Observer {
+ public:
+  ShellObserver(loop::Log log, metrics::Metrics& metrics, const config::Config& config)
+      : log_(std::move(log)), metrics_(metrics), config_(config) {}
+
+  void OnChange(const state::Ref& ref) override;
+  void OnWorkload(const api::Workload* before, const api::Workload* after,
+                  absl::Time now) override;
+  void OnDecision(const admission::Decision& decision, absl::Time now) override;
+  void OnRejected(const state::Rejection& rejection, bool first, uint64_t count) override;
+  void OnRefused(const state::Action& action, const state::Reply& reply) override;
+
+  // After a batch: rebuilds and publishes what changed.
+  void Publish(const reconcile::Operator& op, absl::Time now, absl::Duration work);
+  std::shared_ptr<const webhook::View> webhook_view() const { return webhook_view_.Load(); }
+  std::shared_ptr<const metrics::MetricsView> metrics_view() const { return metrics_view_.Load(); }
+  const std::shared_ptr<JobIndex>& jobs() const { return jobs_; }
+
+ private:
+  metrics::QueueLabels LabelsOf(const api::Workload& workload) const;
+
+  loop::Log log_;
+  metrics::Metrics& metrics_;
+  const config::Config& config_;
+  std::shared_ptr<JobIndex> jobs_ = std::make_shared<JobIndex>();
+  absl::btree_set<ObjectKey> changed_jobs_;
+  bool webhook_view_stale_ = true;
+  bool metrics_view_stale_ = true;
+  int decisions_ = 0;   // of this batch
+  int admissions_ = 0;  // of this batch
+  bool counts_ = false;  // transitions are counted only by the leader
+  absl::Time next_metrics_view_ = absl::InfinitePast();
+  Published<webhook::View> webhook_view_;
+  Published<metrics::MetricsView> metrics_view_;
+};
+
+}  // namespace sluice

@@ -1,0 +1,72 @@
+// Requests, responses and the table of paths; what handlers see of HTTP.
+//
+// Contract: plain values, no I/O. A Router is filled before the server starts and only read after.
+#pragma once
+
+#include <absl/container/btree_map.h>
+#include <absl/status/statusor.h>
+
+#include <cstddef>
+#include <functional>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "api/json.h"
+
+namespace sluice::serve {
+
+struct Request {
+  std::string method;  // "GET", "POST", ...
+  std::string path;    // as sent, not percent-decoded
+  std::string query;   // after '?', without it
+  std::vector<std::pair<std::string, std::string>> headers;
+  std::string body;
+
+  // Value of the first header of that name, in any case; "" when there is none.
+  std::string_view Header(std::string_view name) const;
+  // The token of "Authorization: Bearer ..."; "" when there is none.
+  std::string BearerToken() const;
+};
+
+struct Response {
+  int status = 200;
+  std::string content_type = "text/plain; charset=utf-8";
+  std::string body;
+  std::vector<std::pair<std::string, std::string>> headers;
+
+  static Response Text(int status, std::string body);
+  static Response JsonText(int status, const api::Json& body);
+};
+
+using Handler = std::function<Response(const Request&)>;
+
+// Exact paths only. A path with a GET handler answers HEAD too.
+class Router {
+ public:
+  Router& Get(const std::string& path, Handler handler);
+  // `body_limit` replaces the server's limit for this path.
+  Router& Post(const std::string& path, Handler handler, std::optional<size_t> body_limit = {});
+
+  // The handler's answer, or 404 or 405.
+  Response Dispatch(const Request& request) const;
+  // The limit of the path's own, if it has one.
+  std::optional<size_t> BodyLimit(std::string_view path) const;
+  // The greatest limit of any path, at least `fallback`.
+  size_t MaxBodyLimit(size_t fallback) const;
+
+ private:
+  struct Route {
+    absl::btree_map<std::string, Handler> methods;
+    std::optional<size_t> body_limit;
+  };
+  absl::btree_map<std::string, Route> routes_;
+};
+
+// A POST handler for JSON in, JSON out (admission and conversion reviews): 415 for another content
+// type, 400 for text that is not JSON or an InvalidArgument of the function, 500 for its other errors.
+Handler JsonHandler(std::function<absl::StatusOr<api::Json>(const api::Json&)> function);
+
+}  // namespace sluice::serve

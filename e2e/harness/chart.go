@@ -1,0 +1,95 @@
+package harness
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// Names that follow from the release's name and namespace.
+const (
+	SystemNamespace    = "sluice-system"
+	Release            = "sluice"
+	ServiceAccount     = "sluice-controller-manager"
+	ConfigMap          = "sluice-manager-config"
+	CertificateSecret  = "sluice-webhook-server-cert"
+	MutatingWebhooks   = "sluice-mutating-webhook-configuration"
+	ValidatingWebhooks = "sluice-validating-webhook-configuration"
+	LeaseName          = "c1f6bfd2.kueue.x-k8s.io"
+)
+
+// ChartPath is the directory of the chart.
+func ChartPath() string { return filepath.Join(Root(), "charts", "sluice") }
+
+// ChartValues are the arguments of helm for a controller that runs beside the API server.
+func (c *Cluster) ChartValues() []string {
+	return []string{"--set", "controllerManager.replicas=0", "--set", "webhook.urlBase=" + c.service.url()}
+}
+
+// InstallChart installs the chart, or upgrades what is there.
+func (c *Cluster) InstallChart(more ...string) error {
+	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
+	defer cancel()
+	arguments := []string{"upgrade", "--install", Release, ChartPath(),
+		"--namespace", SystemNamespace, "--create-namespace"}
+	arguments = append(append(arguments, c.ChartValues()...), more...)
+	if _, err := c.Run(ctx, "", "helm", arguments...); err != nil {
+		return err
+	}
+	_, err := c.Run(ctx, "", "kubectl", "wait", "--for=condition=Established", "--timeout=60s",
+		"crd", "--selector", "app.kubernetes.io/instance="+Release)
+	if err != nil {
+		return err
+	}
+	c.mapper.Reset()
+	return nil
+}
+
+// InstallWithController installs the chart on a cluster that was started without it, and starts a
+// controller, unless one runs already.
+func (c *Cluster) InstallWithController() error {
+	for _, controller := range c.Controllers() {
+		if controller.Running() {
+			return nil
+		}
+	}
+	if c.service == nil {
+		if err := c.startService(); err != nil {
+			return err
+		}
+	}
+	if err := c.InstallChart(); err != nil {
+		return err
+	}
+	_, err := c.StartController("0")
+	return err
+}
+
+// HoldLease takes the controllers' lease for a long time, so that none of them leads.
+func (c *Cluster) HoldLease() error {
+	lease := Parsef(`
+apiVersion: coordination.k8s.io/v1
+kind: Lease
+metadata: {name: %s, namespace: %s}
+spec: {holderIdentity: somebody-else, leaseDurationSeconds: 86400, acquireTime: %q, renewTime: %q}
+`, LeaseName, SystemNamespace, time.Now().UTC().Format("2006-01-02T15:04:05.000000Z"),
+		time.Now().UTC().Format("2006-01-02T15:04:05.000000Z"))
+	_, err := c.Create(context.Background(), lease)
+	return err
+}
+
+// shippedConfiguration is the configuration file as the chart installed it.
+func (c *Cluster) shippedConfiguration(ctx context.Context) (string, error) {
+	config, err := c.Kube.CoreV1().ConfigMaps(SystemNamespace).Get(ctx, ConfigMap, metav1.GetOptions{})
+	if err != nil {
+		return "", err
+	}
+	text, found := config.Data["controller_manager_config.yaml"]
+	if !found {
+		return "", fmt.Errorf("ConfigMap %s has no key controller_manager_config.yaml", ConfigMap)
+	}
+	return text, nil
+}

@@ -1,0 +1,214 @@
+package chart
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"sort"
+	"strings"
+	"testing"
+
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"sluice.dev/e2e/harness"
+)
+
+// installForController installs the chart for a controller beside the API server and starts one.
+func installForController(t *testing.T) {
+	t.Helper()
+	if err := harness.Shared.InstallWithController(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// rarely are rights that a run of a few Jobs does not use, with the reason why they are needed.
+var rarely = map[string]string{
+	"delete workloads.kueue.x-k8s.io":                  "surplus Workloads and retention",
+	"update workloads.kueue.x-k8s.io/finalizers":       "owner references that block deletion",
+	"update jobs.batch/finalizers":                     "owner references that block deletion",
+	"patch jobs.batch/finalizers":                      "owner references that block deletion",
+	"update clusterqueues.kueue.x-k8s.io/finalizers":   "owner references that block deletion",
+	"update resourceflavors.kueue.x-k8s.io/finalizers": "owner references that block deletion",
+	"update admissionchecks.kueue.x-k8s.io/finalizers": "owner references that block deletion",
+	"update topologies.kueue.x-k8s.io/finalizers":      "owner references that block deletion",
+}
+
+// TestRights runs a few Jobs and reads in the audit log what the controller asked for. Nothing it asks
+// for may be forbidden, and what a role grants has to be asked for, but for the rare rights above.
+func TestRights(t *testing.T) {
+	installForController(t)
+	exercise(t)
+	asked, forbidden := readAudit(t)
+	for _, request := range forbidden {
+		t.Errorf("the controller may not %s", request)
+	}
+	granted := grants(t)
+	unused := []string{}
+	for _, right := range granted {
+		if !asked[right] && rarely[right] == "" && !impliedBy(asked, right) {
+			unused = append(unused, right)
+		}
+	}
+	sort.Strings(unused)
+	for _, right := range unused {
+		t.Errorf("granted and never asked for: %s", right)
+	}
+	if len(asked) < 10 {
+		t.Errorf("the audit log tells of %d kinds of requests only", len(asked))
+	}
+}
+
+// impliedBy: whoever lists and watches a kind may as well get it, and the other way round; RBAC
+// roles name the three together.
+func impliedBy(asked map[string]bool, right string) bool {
+	verb, resource, _ := strings.Cut(right, " ")
+	readers := []string{"get", "list", "watch"}
+	if !slices.Contains(readers, verb) {
+		return false
+	}
+	for _, other := range readers {
+		if asked[other+" "+resource] {
+			return true
+		}
+	}
+	return false
+}
+
+func exercise(t *testing.T) {
+	t.Helper()
+	c := harness.Shared
+	q := c.NewQueue(t, harness.QueueOptions{CPU: "2"})
+	first := c.Submit(t, q, harness.Job{CPU: "2"})
+	second := c.Submit(t, q, harness.Job{CPU: "2", RunSeconds: "0.2"})
+	c.ExpectSuspended(t, q.Namespace, first, false)
+	workload := c.ExpectWorkload(t, q.Namespace, first, "Admitted", "True", "")
+	c.MustPatch(t, harness.Kueue("Workload"), q.Namespace, workload.GetName(), `{"spec":{"active":false}}`)
+	c.ExpectFinished(t, q.Namespace, second)
+	c.Delete(t, harness.JobKind, q.Namespace, first)
+	c.Delete(t, harness.Kueue("ClusterQueue"), "", q.Cluster)
+	c.Delete(t, harness.Kueue("ResourceFlavor"), "", q.Flavor)
+	harness.Eventually(t, "queue and flavor go", func() error {
+		for kind, name := range map[string]string{"ClusterQueue": q.Cluster, "ResourceFlavor": q.Flavor} {
+			if _, err := c.Fetch(t.Context(), harness.Kueue(kind), "", name); err == nil {
+				return fmt.Errorf("%s is still there", kind)
+			}
+		}
+		return nil
+	})
+}
+
+// readAudit is the set of "verb resource.group/subresource" that the controller's account used, and
+// the ones that were answered with 403 by the authorizer.
+func readAudit(t *testing.T) (map[string]bool, []string) {
+	t.Helper()
+	file, err := os.Open(filepath.Join(harness.Shared.Dir, "log", "audit.log"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	asked, forbidden := map[string]bool{}, []string{}
+	scanner := bufio.NewScanner(file)
+	scanner.Buffer(nil, 1<<20)
+	for scanner.Scan() {
+		var event struct {
+			Verb      string
+			User      struct{ Username string }
+			ObjectRef struct {
+				Resource, APIGroup, Subresource, Namespace, Name string
+			}
+			Annotations map[string]string
+		}
+		if err := json.Unmarshal(scanner.Bytes(), &event); err != nil {
+			t.Fatal(err)
+		}
+		if !strings.HasSuffix(event.User.Username, ":"+harness.ServiceAccount) || event.ObjectRef.Resource == "" {
+			continue
+		}
+		right := event.Verb + " " + name(event.ObjectRef.Resource, event.ObjectRef.APIGroup, event.ObjectRef.Subresource)
+		asked[right] = true
+		if event.Annotations["authorization.k8s.io/decision"] == "forbid" {
+			text := fmt.Sprintf("%s (%s/%s)", right, event.ObjectRef.Namespace, event.ObjectRef.Name)
+			if !slices.Contains(forbidden, text) {
+				forbidden = append(forbidden, text)
+			}
+		}
+	}
+	if err := scanner.Err(); err != nil {
+		t.Fatal(err)
+	}
+	return asked, forbidden
+}
+
+func name(resource, group, subresource string) string {
+	if group != "" {
+		resource += "." + group
+	}
+	if subresource != "" {
+		resource += "/" + subresource
+	}
+	return resource
+}
+
+// grants is everything the roles of the controller's account allow, in the same form.
+func grants(t *testing.T) []string {
+	t.Helper()
+	c := harness.Shared
+	rules := []rbacv1.PolicyRule{}
+	ours := func(subjects []rbacv1.Subject) bool {
+		return slices.ContainsFunc(subjects, func(s rbacv1.Subject) bool {
+			return s.Kind == "ServiceAccount" && s.Name == harness.ServiceAccount && s.Namespace == namespace
+		})
+	}
+	clusterBindings, err := c.Kube.RbacV1().ClusterRoleBindings().List(t.Context(), metav1.ListOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, binding := range clusterBindings.Items {
+		if ours(binding.Subjects) {
+			role, err := c.Kube.RbacV1().ClusterRoles().Get(t.Context(), binding.RoleRef.Name, metav1.GetOptions{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			rules = append(rules, role.Rules...)
+		}
+	}
+	bindings, err := c.Kube.RbacV1().RoleBindings(namespace).List(t.Context(), metav1.ListOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, binding := range bindings.Items {
+		if ours(binding.Subjects) && binding.RoleRef.Kind == "Role" {
+			role, err := c.Kube.RbacV1().Roles(namespace).Get(t.Context(), binding.RoleRef.Name, metav1.GetOptions{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			rules = append(rules, role.Rules...)
+		}
+	}
+	if len(rules) == 0 {
+		t.Fatalf("no role is bound to %s", harness.ServiceAccount)
+	}
+	set := map[string]bool{}
+	for _, rule := range rules {
+		for _, group := range rule.APIGroups {
+			for _, resource := range rule.Resources {
+				resource, subresource, _ := strings.Cut(resource, "/")
+				for _, verb := range rule.Verbs {
+					if verb == "*" || resource == "*" || group == "*" {
+						t.Errorf("a role grants everything: %v", rule)
+					}
+					set[verb+" "+name(resource, group, subresource)] = true
+				}
+			}
+		}
+	}
+	list := []string{}
+	for right := range set {
+		list = append(list, right)
+	}
+	return list
+}

@@ -1,0 +1,208 @@
+// Package crash ends controllers at bad moments and looks for Jobs that were lost, started twice or
+// admitted beyond the quota.
+package crash
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"strconv"
+	"testing"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"sluice.dev/e2e/harness"
+)
+
+// A lease of two seconds, so that a successor does not have to wait for long.
+func TestMain(m *testing.M) {
+	harness.Main(m, harness.Options{Suite: "crash", Nodes: 8, Configure: func(config map[string]any) {
+		election, _ := config["leaderElection"].(map[string]any)
+		election["leaseDuration"], election["renewDeadline"], election["retryPeriod"] = "2s", "1500ms", "200ms"
+	}})
+}
+
+// points is the number of kills; SLUICE_CRASH_POINTS changes it.
+func points(t *testing.T) int {
+	t.Helper()
+	if text := os.Getenv("SLUICE_CRASH_POINTS"); text != "" {
+		count, err := strconv.Atoi(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return count
+	}
+	return 54
+}
+
+// TestKillDuringAdmission kills the controller after a step of an admission and a random short time,
+// starts it again, and expects that everything ends well, once.
+func TestKillDuringAdmission(t *testing.T) {
+	c := harness.Shared
+	q := c.NewQueue(t, harness.QueueOptions{CPU: "4"})
+	ledger := c.Watch(t, q.Namespace, 4)
+	seed := uint64(time.Now().UnixNano())
+	t.Logf("seed %d", seed)
+	random := rand.New(rand.NewPCG(seed, 0))
+	steps := []harness.Event{"", harness.Created, harness.Reserved, harness.Started, harness.Finished}
+	for round := range points(t) {
+		event := steps[round%len(steps)]
+		delay := time.Duration(random.Int64N(int64(20 * time.Millisecond)))
+		// The two do not fit together, so that one waits while the other runs.
+		first := c.Submit(t, q, harness.Job{CPU: "3", RunSeconds: "0.3", Labels: []string{"cpu=3"}})
+		second := c.Submit(t, q, harness.Job{CPU: "3", RunSeconds: "0.3", Labels: []string{"cpu=3"}})
+		if event != "" {
+			ctx, cancel := context.WithTimeout(t.Context(), harness.Patience)
+			err := ledger.Await(ctx, event, first, second)
+			cancel()
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		time.Sleep(delay)
+		c.Controller().Restart(t)
+		harness.Eventually(t, fmt.Sprintf("round %d (killed %s after %q): both Jobs finish", round, delay, event), func() error {
+			if left := ledger.Unfinished(); len(left) > 0 {
+				return fmt.Errorf("these did not: %v", left)
+			}
+			return nil
+		})
+		ledger.Check(t)
+	}
+	harness.Eventually(t, "the queue is empty", func() error {
+		queue, err := c.Fetch(t.Context(), harness.Kueue("ClusterQueue"), "", q.Cluster)
+		if err != nil {
+			return err
+		}
+		if have := harness.Usage(queue, "flavorsReservation", "cpu"); have != "0" {
+			return fmt.Errorf("%s CPUs are reserved", have)
+		}
+		return nil
+	})
+}
+
+// leader is the replica that leads.
+func leader(t *testing.T) *harness.Controller {
+	t.Helper()
+	c := harness.Shared
+	var found *harness.Controller
+	harness.Eventually(t, "a replica leads", func() error {
+		for _, controller := range c.Controllers() {
+			if controller.Leading() {
+				found = controller
+				return nil
+			}
+		}
+		return harness.ErrNotYet
+	})
+	return found
+}
+
+// submitForSure creates a Job although webhooks break off when a replica is killed: the API server
+// then answers 500, and the client asks again, as kubectl users do.
+func submitForSure(t *testing.T, q harness.Queue, job harness.Job) {
+	t.Helper()
+	job.Namespace, job.Queue = q.Namespace, q.Local
+	harness.Eventually(t, "Job "+job.Name+" is created", func() error {
+		_, err := harness.Shared.Create(t.Context(), job.Object())
+		var status apierrors.APIStatus
+		if errors.As(err, &status) && status.Status().Code == 409 {
+			return nil
+		}
+		return err
+	})
+}
+
+// TestLeaderChangeUnderLoad has two replicas and takes the leader away again and again.
+func TestLeaderChangeUnderLoad(t *testing.T) {
+	c := harness.Shared
+	other, err := c.StartController("1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(other.Kill)
+	q := c.NewQueue(t, harness.QueueOptions{CPU: "6"})
+	ledger := c.Watch(t, q.Namespace, 6)
+	const jobs, changes = 90, 6
+	names := []string{}
+	for i := range jobs {
+		name := fmt.Sprintf("load-%03d", i)
+		names = append(names, name)
+		submitForSure(t, q, harness.Job{Name: name, CPU: "2", RunSeconds: "0.5", Labels: []string{"cpu=2"}})
+		if i%(jobs/changes) == jobs/changes-1 {
+			old := leader(t)
+			if (i/(jobs/changes))%2 == 0 {
+				old.Kill()
+			} else if code, err := old.Stop(15 * time.Second); err != nil || code != 0 {
+				t.Fatalf("after SIGTERM: exit code %d, %v; the end of the log:\n%s", code, err, old.LogTail(20))
+			}
+			began := time.Now()
+			now := leader(t)
+			t.Logf("%s took over from %s after %s", now.PodName(), old.PodName(), time.Since(began).Round(time.Millisecond))
+			if err := old.Start(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		ledger.Check(t)
+	}
+	for _, name := range names {
+		harness.EventuallyWithin(t, 2*time.Minute, "Job "+name+" finishes", func() error {
+			job, err := c.Fetch(t.Context(), harness.JobKind, q.Namespace, name)
+			if err == nil && harness.ConditionOf(job, "Complete").Status != "True" {
+				err = harness.ErrNotYet
+			}
+			return err
+		})
+	}
+	ledger.Check(t)
+}
+
+// TestTermination ends the controller politely in the middle of work.
+func TestTermination(t *testing.T) {
+	c := harness.Shared
+	q := c.NewQueue(t, harness.QueueOptions{CPU: "4"})
+	for range 10 {
+		c.Submit(t, q, harness.Job{CPU: "2", RunSeconds: "0.2"})
+	}
+	controller := leader(t)
+	began := time.Now()
+	code, err := controller.Stop(10 * time.Second)
+	if err != nil || code != 0 {
+		t.Errorf("exit code %d, %v; the end of the log:\n%s", code, err, controller.LogTail(20))
+	}
+	t.Logf("it ended within %s", time.Since(began).Round(time.Millisecond))
+	lease := harness.Parse("{apiVersion: coordination.k8s.io/v1, kind: Lease}").GroupVersionKind()
+	if holder := harness.Field(c.Get(t, lease, harness.SystemNamespace, harness.LeaseName), "spec", "holderIdentity"); holder != "" {
+		t.Errorf("the lease is still held by %s", holder)
+	}
+	if err := controller.Start(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestAPIServerRestart has the API server away for a while.
+func TestAPIServerRestart(t *testing.T) {
+	c := harness.Shared
+	q := c.NewQueue(t, harness.QueueOptions{CPU: "4"})
+	running := c.Submit(t, q, harness.Job{CPU: "3"})
+	c.ExpectSuspended(t, q.Namespace, running, false)
+	waiting := c.Submit(t, q, harness.Job{CPU: "3"})
+	c.ExpectWorkload(t, q.Namespace, waiting, "QuotaReserved", "False", "WaitingForQuota")
+	c.Component(t, "restart", "apiserver", "--signal", "KILL")
+	harness.Eventually(t, "a controller is ready", func() error {
+		for _, controller := range c.Controllers() {
+			if !controller.Running() {
+				// Whoever loses the lease ends, and its Deployment starts it again.
+				if err := controller.Start(); err != nil {
+					return err
+				}
+			}
+		}
+		return nil
+	})
+	c.Delete(t, harness.JobKind, q.Namespace, running)
+	c.ExpectSuspended(t, q.Namespace, waiting, false)
+}

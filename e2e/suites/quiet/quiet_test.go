@@ -1,0 +1,179 @@
+// Package quiet looks at a controller that has nothing to do: no writes, hardly any CPU; and at one
+// that gets a lot at once.
+package quiet
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"sluice.dev/e2e/harness"
+)
+
+func TestMain(m *testing.M) {
+	harness.Main(m, harness.Options{Suite: "quiet", Nodes: 8, Audit: true})
+}
+
+// writes counts what the controller's account wrote so far, but for its lease.
+func writes(t *testing.T) (int, []string) {
+	t.Helper()
+	file, err := os.Open(filepath.Join(harness.Shared.Dir, "log", "audit.log"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	all := []string{}
+	scanner := bufio.NewScanner(file)
+	scanner.Buffer(nil, 1<<20)
+	for scanner.Scan() {
+		var event struct {
+			Verb      string
+			User      struct{ Username string }
+			ObjectRef struct{ Resource, Subresource, Namespace, Name string }
+		}
+		if err := json.Unmarshal(scanner.Bytes(), &event); err != nil {
+			continue // the last line, half written
+		}
+		switch event.Verb {
+		case "get", "list", "watch":
+			continue
+		}
+		if event.ObjectRef.Resource == "leases" || !strings.HasSuffix(event.User.Username, ":"+harness.ServiceAccount) {
+			continue
+		}
+		all = append(all, fmt.Sprintf("%s %s/%s %s/%s", event.Verb, event.ObjectRef.Resource, event.ObjectRef.Subresource, event.ObjectRef.Namespace, event.ObjectRef.Name))
+	}
+	return len(all), all
+}
+
+// cpu is the processor time of a process so far.
+func cpu(t *testing.T, pid int) time.Duration {
+	t.Helper()
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	fields := strings.Fields(string(text)[strings.LastIndex(string(text), ")")+1:])
+	user, _ := strconv.Atoi(fields[11])
+	system, _ := strconv.Atoi(fields[12])
+	return time.Duration(user+system) * 10 * time.Millisecond
+}
+
+// memory is what a process holds in memory now.
+func memory(t *testing.T, pid int) int {
+	t.Helper()
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(text)) {
+		if value, found := strings.CutPrefix(line, "VmRSS:"); found {
+			kilobytes, _ := strconv.Atoi(strings.Fields(value)[0])
+			return kilobytes / 1024
+		}
+	}
+	t.Fatal("no VmRSS")
+	return 0
+}
+
+// TestNothingToDo has finished, running and waiting Jobs in many queues, and then nothing happens.
+func TestNothingToDo(t *testing.T) {
+	c := harness.Shared
+	queues := []harness.Queue{}
+	for range 20 {
+		queues = append(queues, c.NewQueue(t, harness.QueueOptions{CPU: "2"}))
+	}
+	for _, q := range queues {
+		done := c.Submit(t, q, harness.Job{CPU: "1", RunSeconds: "0.1"})
+		c.ExpectFinished(t, q.Namespace, done)
+		c.Submit(t, q, harness.Job{CPU: "2"})
+		c.Submit(t, q, harness.Job{CPU: "1"})
+		c.Submit(t, q, harness.Job{CPU: "5"})
+	}
+	harness.Eventually(t, "it becomes quiet", func() error {
+		before, _ := writes(t)
+		time.Sleep(3 * time.Second)
+		after, all := writes(t)
+		if after != before {
+			return fmt.Errorf("%d writes within 3 s, the last of them: %s", after-before, all[after-1])
+		}
+		return nil
+	})
+	before, _ := writes(t)
+	if before == 0 {
+		t.Fatal("the audit log knows no write at all")
+	}
+	pid := c.Controller().Pid()
+	used, began := cpu(t, pid), time.Now()
+	time.Sleep(20 * time.Second)
+	after, all := writes(t)
+	if after != before {
+		t.Errorf("%d writes while nothing happened: %v", after-before, all[before:])
+	}
+	share := float64(cpu(t, pid)-used) / float64(time.Since(began))
+	t.Logf("%.2f %% of a core, %d MB", 100*share, memory(t, pid))
+	if share > 0.01 {
+		t.Errorf("%.2f %% of a core while nothing happened", 100*share)
+	}
+}
+
+// TestRestartWritesNothing: a controller that starts finds everything as it left it.
+func TestRestartWritesNothing(t *testing.T) {
+	c := harness.Shared
+	q := c.NewQueue(t, harness.QueueOptions{CPU: "2"})
+	running := c.Submit(t, q, harness.Job{CPU: "2"})
+	c.ExpectSuspended(t, q.Namespace, running, false)
+	c.ExpectWorkload(t, q.Namespace, running, "PodsReady", "True", "")
+	waiting := c.Submit(t, q, harness.Job{CPU: "2"})
+	c.ExpectWorkload(t, q.Namespace, waiting, "QuotaReserved", "False", "WaitingForQuota")
+	time.Sleep(3 * time.Second) // counters in the status of queues are written once a second
+	before, _ := writes(t)
+	code, err := c.Controller().Stop(15 * time.Second)
+	if err != nil || code != 0 {
+		t.Fatalf("exit code %d, %v", code, err)
+	}
+	if err := c.Controller().Start(); err != nil {
+		t.Fatal(err)
+	}
+	harness.Eventually(t, "it leads", func() error {
+		if !c.Controller().Leading() {
+			return harness.ErrNotYet
+		}
+		return nil
+	})
+	time.Sleep(5 * time.Second)
+	if after, all := writes(t); after != before {
+		t.Errorf("%d writes after a restart: %v", after-before, all[before:])
+	}
+}
+
+// TestTimeToAdmission creates Jobs one after the other in an empty queue.
+func TestTimeToAdmission(t *testing.T) {
+	c := harness.Shared
+	q := c.NewQueue(t, harness.QueueOptions{CPU: "1000"})
+	ledger := c.Watch(t, q.Namespace, 0)
+	times := []time.Duration{}
+	for range 20 {
+		began := time.Now()
+		job := c.Submit(t, q, harness.Job{CPU: "1", Labels: []string{"cpu=1"}})
+		if err := ledger.Await(t.Context(), harness.Reserved, job); err != nil {
+			t.Fatal(err)
+		}
+		times = append(times, time.Since(began))
+	}
+	total := time.Duration(0)
+	for _, one := range times {
+		total += one
+	}
+	t.Logf("from creating a Job to its admission: mean %s of %d", (total / time.Duration(len(times))).Round(time.Millisecond), len(times))
+	// This machine also runs the control plane and its pods; the bound only catches a lost wake-up.
+	if mean := total / time.Duration(len(times)); mean > 2*time.Second {
+		t.Errorf("mean %s", mean)
+	}
+}

@@ -1,0 +1,177 @@
+#include "admission/explanation.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "admission/conditions.h"
+
+namespace sluice::admission {
+namespace {
+
+std::string Amount(const ResourceName& resource, int64_t amount) {
+  if (amount == quota::kUnlimited) return "<unlimited>";
+  return QuantityOf(resource, amount).ToString();
+}
+
+std::vector<std::string> SortedTexts(const std::vector<flavor::Finding>& findings) {
+  std::vector<std::string> texts;
+  for (const flavor::Finding& finding : findings) texts.push_back(RenderFinding(finding));
+  std::sort(texts.begin(), texts.end());
+  return texts;
+}
+
+std::string RenderPodSets(const std::vector<flavor::PodSetAssignment>& pod_sets) {
+  std::vector<std::string> parts;
+  for (const flavor::PodSetAssignment& pod_set : pod_sets) {
+    if (!pod_set.error.empty()) {
+      parts.push_back(
+          fmt::format("failed to assign flavors to pod set {}: {}", pod_set.name, pod_set.error));
+    } else if (!pod_set.findings.empty()) {
+      parts.push_back(fmt::format("couldn't assign flavors to pod set {}: {}", pod_set.name,
+                                  fmt::join(SortedTexts(pod_set.findings), ", ")));
+    }
+  }
+  return fmt::format("{}", fmt::join(parts, "; "));
+}
+
+const char* ModeText(flavor::Rank rank) {
+  switch (rank) {
+    case flavor::Rank::kNoFit:
+      return "NoFit";
+    case flavor::Rank::kNoPreemptionCandidates:
+      return "preemptionMode=NoCandidates";
+    case flavor::Rank::kPreempt:
+      return "preemptionMode=Preempt";
+    case flavor::Rank::kReclaim:
+      return "preemptionMode=Reclaim";
+    case flavor::Rank::kFit:
+      return "Fit";
+  }
+  return "";
+}
+
+std::string CauseText(flavor::Cause cause) {
+  switch (cause) {
+    case flavor::Cause::kNone:
+    case flavor::Cause::kNoMatchingFlavor:
+      return kNoMatchingFlavor;
+    case flavor::Cause::kTopologyPlacementFailed:
+      return kTopologyPlacementFailed;
+    case flavor::Cause::kWaitingForQuota:
+      return kWaitingForQuota;
+    case flavor::Cause::kExceedsMaxQuota:
+      return kExceedsMaxQuota;
+  }
+  return "";
+}
+
+std::string FirstProblem(const Explanation& explanation) {
+  return explanation.problems.empty() ? std::string() : explanation.problems.front();
+}
+
+}  // namespace
+
+std::string RenderFinding(const flavor::Finding& finding) {
+  using Kind = flavor::Finding::Kind;
+  switch (finding.kind) {
+    case Kind::kResourceNotCovered:
+      return fmt::format("resource {} unavailable in ClusterQueue", finding.resource);
+    case Kind::kFlavorNotFound:
+      return fmt::format("flavor {} not found", finding.flavor);
+    case Kind::kUntoleratedTaint:
+      return fmt::format("untolerated taint {{{} {} {} <nil>}} in flavor {}", finding.taint->key,
+                         finding.taint->value, finding.taint->effect, finding.flavor);
+    case Kind::kAffinityMismatch:
+      return fmt::format("flavor {} doesn't match node affinity", finding.flavor);
+    case Kind::kTopologyMismatch:
+      return fmt::format("Flavor \"{}\" {} TopologyAwareScheduling", finding.flavor,
+                         finding.requested > 0 ? "does not support" : "supports only");
+    case Kind::kAboveMaximum:
+      return fmt::format(
+          "insufficient quota for {} in flavor {}, previously considered podsets requests ({}) + "
+          "current podset request ({}) > maximum capacity ({})",
+          finding.resource, finding.flavor, Amount(finding.resource, finding.previously),
+          Amount(finding.resource, finding.requested), Amount(finding.resource, finding.maximum));
+    case Kind::kNotEnoughUnused:
+      return fmt::format("insufficient unused quota for {} in flavor {}, {} more needed",
+                         finding.resource, finding.flavor,
+                         Amount(finding.resource, finding.Missing()));
+  }
+  return "";
+}
+
+std::string RenderMessage(const Explanation& explanation) {
+  using Verdict = Explanation::Verdict;
+  switch (explanation.verdict) {
+    case Verdict::kFits:
+      return fmt::format("Quota reserved in ClusterQueue {}", explanation.cluster_queue);
+    case Verdict::kNoFit:
+    case Verdict::kNoCandidates:
+      return RenderPodSets(explanation.pod_sets);
+    case Verdict::kNoLongerFits:
+      return "Workload no longer fits after processing another workload";
+    case Verdict::kChecksFailed:
+      return "The workload has failed admission checks";
+    case Verdict::kQueueInactive:
+      return fmt::format("ClusterQueue {} is inactive", explanation.cluster_queue);
+    case Verdict::kQueueNotFound:
+      return fmt::format("ClusterQueue {} not found", explanation.cluster_queue);
+    case Verdict::kNamespaceMismatch:
+      return "workload namespace doesn't match ClusterQueue selector";
+    case Verdict::kNamespaceGone:
+    case Verdict::kInvalidResources:
+      return FirstProblem(explanation);
+  }
+  return "";
+}
+
+std::string ReasonOf(const Explanation& explanation) {
+  using Verdict = Explanation::Verdict;
+  switch (explanation.verdict) {
+    case Verdict::kFits:
+      return "QuotaReserved";
+    case Verdict::kNoFit:
+      return CauseText(explanation.cause);
+    case Verdict::kNoCandidates:
+    case Verdict::kNoLongerFits:
+      return kWaitingForQuota;
+    case Verdict::kChecksFailed:
+      return kPendingEvaluation;
+    case Verdict::kQueueInactive:
+      return kSuspended;
+    case Verdict::kQueueNotFound:
+    case Verdict::kNamespaceMismatch:
+    case Verdict::kNamespaceGone:
+    case Verdict::kInvalidResources:
+      return kMisconfigured;
+  }
+  return "";
+}
+
+std::string RenderConsidered(const Explanation& explanation) {
+  std::vector<std::string> pod_sets;
+  for (const flavor::PodSetAssignment& pod_set : explanation.pod_sets) {
+    std::vector<const flavor::FlavorAttempt*> attempts;
+    for (const flavor::FlavorAttempt& attempt : pod_set.attempts) {
+      const bool simple = attempt.rank == flavor::Rank::kFit && attempt.borrow_level == 0;
+      if (!simple) attempts.push_back(&attempt);
+    }
+    std::stable_sort(attempts.begin(), attempts.end(),
+                     [](const auto* a, const auto* b) { return a->flavor < b->flavor; });
+    std::vector<std::string> flavors;
+    for (const flavor::FlavorAttempt* attempt : attempts) {
+      std::vector<std::string> details = {ModeText(attempt->rank)};
+      if (attempt->borrow_level > 0) {
+        details.push_back(fmt::format("borrow={}", attempt->borrow_level));
+      }
+      for (std::string& text : SortedTexts(attempt->findings)) details.push_back(std::move(text));
+      flavors.push_back(fmt::format("{}({})", attempt->flavor, fmt::join(details, ";")));
+    }
+    if (flavors.empty()) continue;
+    pod_sets.push_back(fmt::format("{}: {}", pod_set.name, fmt::join(flavors, ", ")));
+  }
+  return fmt::format("{}", fmt::join(pod_sets, " | "));
+}
+
+}  // namespace sluice::admission

@@ -1,0 +1,45 @@
+// Explanation: why a workload was admitted or waits, as data, rendered in one place.
+//
+// Conditions, events, logs and the command line all show the texts made here, so a user reads the
+// same sentence everywhere and can search for it. The texts are those that users of Kueue know.
+// Thread-compatible values; rendering is pure and deterministic.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "flavor/assigner.h"
+
+namespace sluice::admission {
+
+struct Explanation {
+  enum class Verdict {
+    kFits,
+    kNoFit,               // no flavor fits; `pod_sets` say why
+    kNoCandidates,        // would need a preemption, and nothing can be preempted
+    kNoLongerFits,        // fitted alone, not after others of the same cycle
+    kChecksFailed,        // an admission check is in state Retry or Rejected
+    kQueueInactive,
+    kQueueNotFound,
+    kNamespaceMismatch,
+    kNamespaceGone,
+    kInvalidResources,    // `problems` say why
+  };
+  Verdict verdict = Verdict::kFits;
+  std::string cluster_queue;
+  flavor::Cause cause = flavor::Cause::kNone;
+  std::vector<flavor::PodSetAssignment> pod_sets;
+  std::vector<std::string> problems;
+};
+
+// One observation: "insufficient unused quota for cpu in flavor spot, 4 more needed".
+std::string RenderFinding(const flavor::Finding& finding);
+// The message of the QuotaReserved=False condition.
+std::string RenderMessage(const Explanation& explanation);
+// Its reason in the granular scheme: "WaitingForQuota", "NoMatchingFlavor", ...
+std::string ReasonOf(const Explanation& explanation);
+// The flavors that were looked at, except those that simply fit, for the QuotaReserved event:
+// "main: on-demand(preemptionMode=NoCandidates;...), spot(Fit;borrow=1)". May be empty.
+std::string RenderConsidered(const Explanation& explanation);
+
+}  // namespace sluice::admission

@@ -1,0 +1,51 @@
+#include "admission/snapshot.h"
+
+namespace sluice::admission {
+namespace {
+
+template <typename Map>
+auto FindIn(const Map& map, const std::string& name) -> decltype(map.begin()->second.get()) {
+  auto found = map.find(name);
+  return found == map.end() ? nullptr : found->second.get();
+}
+
+}  // namespace
+
+const ClusterQueueSnapshot* Snapshot::FindClusterQueue(const std::string& name) const {
+  auto found = cluster_queues.find(name);
+  return found == cluster_queues.end() ? nullptr : &found->second;
+}
+
+const api::ResourceFlavor* Snapshot::FindFlavor(const FlavorName& name) const {
+  return FindIn(flavors, name);
+}
+
+const api::Namespace* Snapshot::FindNamespace(const std::string& name) const {
+  return FindIn(namespaces, name);
+}
+
+quota::CellLimits LimitsOf(const std::vector<api::ResourceGroup>& groups) {
+  quota::CellLimits limits;
+  for (const api::ResourceGroup& group : groups) {
+    for (const api::FlavorQuotas& flavor : group.flavors) {
+      for (const api::ResourceQuota& quota : flavor.resources) {
+        quota::Limits& cell = limits[{flavor.name, quota.name}];
+        cell.nominal = AmountOf(quota.name, quota.nominal_quota);
+        if (quota.borrowing_limit.has_value()) {
+          cell.borrowing_limit = AmountOf(quota.name, *quota.borrowing_limit);
+        }
+        if (quota.lending_limit.has_value()) {
+          cell.lending_limit = AmountOf(quota.name, *quota.lending_limit);
+        }
+      }
+    }
+  }
+  return limits;
+}
+
+bool NamespaceMatches(const api::ClusterQueue& cluster_queue, const api::Namespace& ns) {
+  return cluster_queue.spec.namespace_selector.has_value() &&
+         cluster_queue.spec.namespace_selector->Matches(ns.metadata.labels);
+}
+
+}  // namespace sluice::admission

@@ -1,0 +1,50 @@
+// Snapshot: everything that a cycle may look at.
+//
+// The World owns one and keeps it current as objects change (an entry per object, shared pointers to
+// immutable values), so starting a cycle costs nothing. A cycle changes only usage in the quota tree,
+// through an overlay that is undone before it returns. Thread-compatible.
+#pragma once
+
+#include <absl/container/btree_map.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "api/kueue_types.h"
+#include "quota/tree.h"
+
+namespace sluice::admission {
+
+struct ClusterQueueSnapshot {
+  std::shared_ptr<const api::ClusterQueue> cluster_queue;
+  bool active = false;  // its Active condition would be True
+};
+
+// From the configuration and the feature gates.
+struct CycleOptions {
+  bool ignore_undeclared = false;              // quotaCheckStrategy IgnoreUndeclared
+  bool flavor_fungibility = true;              // gate FlavorFungibility
+  bool priority_sorting_within_cohort = true;  // gate PrioritySortingWithinCohort
+};
+
+struct Snapshot {
+  absl::btree_map<std::string, ClusterQueueSnapshot> cluster_queues;
+  absl::btree_map<FlavorName, std::shared_ptr<const api::ResourceFlavor>> flavors;
+  absl::btree_map<std::string, std::shared_ptr<const api::Namespace>> namespaces;
+  // Limits of all ClusterQueues, and the usage of everything that holds quota or was assumed to.
+  quota::Tree tree;
+  CycleOptions options;
+
+  const ClusterQueueSnapshot* FindClusterQueue(const std::string& name) const;
+  const api::ResourceFlavor* FindFlavor(const FlavorName& name) const;
+  const api::Namespace* FindNamespace(const std::string& name) const;
+};
+
+// The limits that a ClusterQueue's (or Cohort's) resource groups give, in quota units.
+quota::CellLimits LimitsOf(const std::vector<api::ResourceGroup>& groups);
+
+// Whether workloads of that namespace may use the ClusterQueue: no selector matches nothing.
+bool NamespaceMatches(const api::ClusterQueue& cluster_queue, const api::Namespace& ns);
+
+}  // namespace sluice::admission

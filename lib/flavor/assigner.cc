@@ -1,0 +1,391 @@
+#include "flavor/assigner.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace sluice::flavor {
+namespace {
+
+Mode ModeOf(Rank rank) {
+  if (rank == Rank::kFit) return Mode::kFit;
+  return rank == Rank::kNoFit ? Mode::kNoFit : Mode::kPreempt;
+}
+
+// Keeps the less severe of two causes; kNone means that there was none yet.
+Cause LessSevere(Cause a, Cause b) {
+  if (a == Cause::kNone) return b;
+  return std::min(a, b);
+}
+
+bool WantsTopology(const api::PodSet& pod_set) {
+  if (!pod_set.topology_request.has_value()) return false;
+  const api::PodSetTopologyRequest& request = *pod_set.topology_request;
+  return request.required.has_value() || request.preferred.has_value() ||
+         request.unconstrained.value_or(false) ||
+         request.pod_set_slice_required_topology.has_value();
+}
+
+struct Fungibility {
+  bool stop_when_borrowing = true;
+  bool stop_when_preempting = false;
+  bool prefer_preemption = false;  // preference: PreemptionOverBorrowing
+};
+
+Fungibility FungibilityOf(const api::ClusterQueueSpec& spec) {
+  Fungibility result;
+  if (!spec.flavor_fungibility.has_value()) return result;
+  result.stop_when_borrowing = spec.flavor_fungibility->when_can_borrow != "TryNextFlavor";
+  result.stop_when_preempting = spec.flavor_fungibility->when_can_preempt == "MayStopSearch";
+  result.prefer_preemption = spec.flavor_fungibility->preference == "PreemptionOverBorrowing";
+  return result;
+}
+
+struct RankLevel {
+  Rank rank = Rank::kFit;
+  int level = 0;
+};
+
+bool Preferred(const RankLevel& a, const RankLevel& b, bool prefer_preemption) {
+  // What cannot work comes last, whatever is preferred among the rest.
+  if (std::min(a.rank, b.rank) <= Rank::kNoPreemptionCandidates && a.rank != b.rank) {
+    return a.rank > b.rank;
+  }
+  if (prefer_preemption && a.level != b.level) return a.level < b.level;
+  if (a.rank != b.rank) return a.rank > b.rank;
+  return a.level < b.level;
+}
+
+// One flavor as the scan sees it.
+struct Candidate {
+  FlavorAttempt attempt;
+  absl::btree_map<ResourceName, RankLevel> resources;
+  RankLevel result;  // the least preferred of `resources`
+};
+
+// The pod sets that must get the same flavors.
+using Group = std::vector<size_t>;
+
+class Assigner {
+ public:
+  Assigner(const AssignContext& context, const std::vector<PodSetInput>& inputs)
+      : context_(context),
+        queue_(*context.cluster_queue),
+        fungibility_(FungibilityOf(queue_.spec)),
+        inputs_(inputs) {}
+
+  Assignment Run() {
+    const bool covers_pods = GroupOf(kPods) != nullptr;
+    for (const PodSetInput& input : inputs_) {
+      PodSetAssignment pod_set;
+      pod_set.name = input.pod_set->name;
+      pod_set.count = input.count;
+      pod_set.requests = *input.requests;
+      if (covers_pods) pod_set.requests[kPods] = input.count;
+      assignment_.pod_sets.push_back(std::move(pod_set));
+    }
+    for (const Group& group : Groups()) {
+      if (!AssignGroup(group)) break;
+    }
+    Summarize();
+    return std::move(assignment_);
+  }
+
+ private:
+  std::vector<Group> Groups() const {
+    std::vector<Group> groups;
+    absl::btree_map<std::string, size_t> by_name;
+    for (size_t i = 0; i < inputs_.size(); ++i) {
+      const auto& request = inputs_[i].pod_set->topology_request;
+      if (request.has_value() && request->pod_set_group_name.has_value()) {
+        auto [entry, added] = by_name.try_emplace(*request->pod_set_group_name, groups.size());
+        if (!added) {
+          groups[entry->second].push_back(i);
+          continue;
+        }
+      }
+      groups.push_back({i});
+    }
+    return groups;
+  }
+
+  const api::ResourceGroup* GroupOf(const ResourceName& resource) const {
+    for (const api::ResourceGroup& group : queue_.spec.resource_groups) {
+      const auto& covered = group.covered_resources;
+      if (std::find(covered.begin(), covered.end(), resource) != covered.end()) return &group;
+    }
+    return nullptr;
+  }
+
+  Requests Sum(const Group& group) const {
+    Requests sum;
+    for (const size_t index : group) {
+      for (const auto& [resource, amount] : assignment_.pod_sets[index].requests) {
+        sum[resource] = SaturatingAdd(sum[resource], amount);
+      }
+    }
+    return sum;
+  }
+
+  // Whether every member got flavors for all it requests.
+  bool AssignGroup(const Group& group) {
+    const Requests requests = Sum(group);
+    for (const auto& [resource, amount] : requests) {
+      if (amount == 0 || context_.options.ignore_undeclared || GroupOf(resource) != nullptr) {
+        continue;
+      }
+      Finding finding;
+      finding.kind = Finding::Kind::kResourceNotCovered;
+      finding.resource = resource;
+      finding.requested = amount;
+      for (const size_t index : group) {
+        assignment_.pod_sets[index].findings.push_back(finding);
+        Worsen(assignment_.pod_sets[index], Cause::kNoMatchingFlavor);
+      }
+      return Fail(group);
+    }
+    for (const api::ResourceGroup& resources : queue_.spec.resource_groups) {
+      Requests wanted;
+      for (const ResourceName& resource : resources.covered_resources) {
+        auto found = requests.find(resource);
+        if (found != requests.end()) wanted[resource] = found->second;
+      }
+      if (!wanted.empty() && !AssignResources(group, resources, wanted)) return Fail(group);
+    }
+    for (const size_t index : group) {
+      PodSetAssignment& pod_set = assignment_.pod_sets[index];
+      pod_set.fits = true;
+      for (const auto& [resource, choice] : pod_set.flavors) {
+        int64_t& used = assignment_.usage[{choice.flavor, resource}];
+        used = SaturatingAdd(used, pod_set.requests.at(resource));
+      }
+    }
+    return true;
+  }
+
+  bool Fail(const Group& group) {
+    for (const size_t index : group) assignment_.pod_sets[index].flavors.clear();
+    return false;
+  }
+
+  static void Worsen(PodSetAssignment& pod_set, Cause cause) {
+    pod_set.cause = std::max(pod_set.cause, cause);
+  }
+
+  // One scan of the flavors of a resource group.
+  bool AssignResources(const Group& group, const api::ResourceGroup& resources,
+                       const Requests& wanted) {
+    std::vector<Candidate> seen;
+    int best = -1;
+    int stopped_at = -1;
+    for (size_t i = 0; i < resources.flavors.size(); ++i) {
+      seen.push_back(Try(group, resources.flavors[i].name, wanted));
+      if (!error_.empty()) break;
+      const RankLevel& result = seen.back().result;
+      if (result.rank != Rank::kNoFit &&
+          (best < 0 || Better(result, seen[static_cast<size_t>(best)].result))) {
+        best = static_cast<int>(i);
+      }
+      if (Stops(result)) {
+        best = static_cast<int>(i);
+        if (i + 1 < resources.flavors.size()) stopped_at = static_cast<int>(i);
+        break;
+      }
+    }
+    const bool failed = best < 0 || !error_.empty();
+    const bool fits =
+        !failed && seen[static_cast<size_t>(best)].result.rank == Rank::kFit;
+    Cause cause = Cause::kNone;
+    for (const Candidate& candidate : seen) cause = LessSevere(cause, candidate.attempt.cause);
+    if (cause == Cause::kNone) cause = Cause::kNoMatchingFlavor;
+    for (const size_t index : group) {
+      PodSetAssignment& pod_set = assignment_.pod_sets[index];
+      // The texts of a group that fails are those of the scan that failed.
+      if (failed) pod_set.findings.clear();
+      for (const Candidate& candidate : seen) {
+        pod_set.attempts.push_back(candidate.attempt);
+        if (fits) continue;
+        const auto& findings = candidate.attempt.findings;
+        pod_set.findings.insert(pod_set.findings.end(), findings.begin(), findings.end());
+      }
+      if (failed) {
+        pod_set.error = error_;
+        Worsen(pod_set, cause);
+      } else {
+        Choose(pod_set, seen[static_cast<size_t>(best)], stopped_at);
+      }
+    }
+    return !failed;
+  }
+
+  static void Choose(PodSetAssignment& pod_set, const Candidate& candidate, int stopped_at) {
+    for (const auto& [resource, result] : candidate.resources) {
+      if (!pod_set.requests.contains(resource)) continue;
+      FlavorChoice choice;
+      choice.flavor = candidate.attempt.flavor;
+      choice.mode = ModeOf(result.rank);
+      choice.borrow_level = result.level;
+      choice.tried_index = stopped_at;
+      pod_set.flavors[resource] = choice;
+    }
+  }
+
+  bool Better(const RankLevel& a, const RankLevel& b) const {
+    if (!context_.options.fungibility) return a.rank > b.rank;
+    return Preferred(a, b, fungibility_.prefer_preemption);
+  }
+
+  bool Stops(const RankLevel& result) const {
+    if (!context_.options.fungibility) return result.rank == Rank::kFit;
+    if (result.rank <= Rank::kNoPreemptionCandidates) return false;
+    if (result.rank != Rank::kFit && !fungibility_.stop_when_preempting) return false;
+    return result.level == 0 || fungibility_.stop_when_borrowing;
+  }
+
+  Candidate Try(const Group& group, const FlavorName& name, const Requests& wanted) {
+    Candidate candidate;
+    candidate.attempt.flavor = name;
+    if (std::optional<Finding> obstacle = Ineligible(group, name)) {
+      candidate.result.rank = Rank::kNoFit;
+      candidate.attempt.cause = Cause::kNoMatchingFlavor;
+      candidate.attempt.findings.push_back(*std::move(obstacle));
+      return candidate;
+    }
+    bool first = true;
+    for (const auto& [resource, amount] : wanted) {
+      const RankLevel result = CheckQuota({name, resource}, amount, candidate.attempt);
+      candidate.resources[resource] = result;
+      // The flavor is as good as what it can do worst.
+      if (std::exchange(first, false) || Better(candidate.result, result)) {
+        candidate.result = result;
+      }
+    }
+    candidate.attempt.rank = candidate.result.rank;
+    candidate.attempt.borrow_level = candidate.result.level;
+    if (candidate.result.rank != Rank::kNoFit) candidate.attempt.cause = Cause::kNone;
+    return candidate;
+  }
+
+  std::optional<Finding> Ineligible(const Group& group, const FlavorName& name) {
+    Finding finding;
+    finding.flavor = name;
+    const api::ResourceFlavor* flavor = context_.flavor ? context_.flavor(name) : nullptr;
+    if (flavor == nullptr) {
+      finding.kind = Finding::Kind::kFlavorNotFound;
+      return finding;
+    }
+    for (const size_t index : group) {
+      const api::PodSet& pod_set = *inputs_[index].pod_set;
+      if (WantsTopology(pod_set) != !flavor->spec.topology_name.empty()) {
+        finding.kind = Finding::Kind::kTopologyMismatch;
+        finding.requested = WantsTopology(pod_set) ? 1 : 0;
+        return finding;
+      }
+      const api::PodSpec& pod = pod_set.pod_template.spec;
+      finding.taint = FirstUntoleratedTaint(*flavor, pod);
+      if (finding.taint.has_value()) {
+        finding.kind = Finding::Kind::kUntoleratedTaint;
+        return finding;
+      }
+      const AffinityMatch match = MatchesAffinity(*flavor, pod);
+      if (match == AffinityMatch::kMatches) continue;
+      if (match == AffinityMatch::kInvalid) error_ = "the required node affinity is invalid";
+      finding.kind = Finding::Kind::kAffinityMismatch;
+      return finding;
+    }
+    return std::nullopt;
+  }
+
+  RankLevel CheckQuota(const FlavorResource& cell, int64_t amount, FlavorAttempt& attempt) {
+    const std::string& name = queue_.metadata.name;
+    const quota::Tree& tree = *context_.tree;
+    Finding finding;
+    finding.flavor = cell.flavor;
+    finding.resource = cell.resource;
+    finding.requested = amount;
+    auto before = assignment_.usage.find(cell);
+    if (before != assignment_.usage.end()) finding.previously = before->second;
+    finding.available = tree.Available(name, cell);
+    finding.maximum = tree.PotentialAvailable(name, cell);
+    finding.nominal = tree.Nominal(name, cell);
+    const int64_t needed = SaturatingAdd(amount, finding.previously);
+    if (needed > finding.maximum) {
+      finding.kind = Finding::Kind::kAboveMaximum;
+      attempt.findings.push_back(finding);
+      attempt.cause = std::max(attempt.cause, Cause::kExceedsMaxQuota);
+      return {Rank::kNoFit, 0};
+    }
+    const quota::BorrowLevel level = tree.LevelFor(name, cell, needed);
+    if (needed <= finding.available) return {Rank::kFit, level.level};
+    finding.kind = Finding::Kind::kNotEnoughUnused;
+    attempt.findings.push_back(finding);
+    if (finding.nominal < needed && !level.may_reclaim && !MayPreemptWhileBorrowing()) {
+      attempt.cause = std::max(attempt.cause, Cause::kWaitingForQuota);
+      return {Rank::kNoFit, level.level};
+    }
+    if (!context_.preemption) return {Rank::kNoPreemptionCandidates, level.level};
+    const PreemptionOutcome outcome = context_.preemption(cell, needed);
+    if (outcome.rank <= Rank::kNoPreemptionCandidates) {
+      return {Rank::kNoPreemptionCandidates, level.level};
+    }
+    return {outcome.rank, outcome.borrow_level};
+  }
+
+  bool MayPreemptWhileBorrowing() const {
+    const auto& preemption = queue_.spec.preemption;
+    if (!preemption.has_value() || !preemption->borrow_within_cohort.has_value()) return false;
+    const std::string& policy = preemption->borrow_within_cohort->policy;
+    return !policy.empty() && policy != "Never";
+  }
+
+  void Summarize() {
+    assignment_.mode = Mode::kFit;
+    for (const PodSetAssignment& pod_set : assignment_.pod_sets) {
+      assignment_.cause = std::max(assignment_.cause, pod_set.cause);
+      if (!pod_set.fits) assignment_.mode = Mode::kNoFit;
+      for (const auto& [resource, choice] : pod_set.flavors) {
+        assignment_.mode = std::min(assignment_.mode, choice.mode);
+        assignment_.borrow_level = std::max(assignment_.borrow_level, choice.borrow_level);
+      }
+    }
+  }
+
+  const AssignContext& context_;
+  const api::ClusterQueue& queue_;
+  const Fungibility fungibility_;
+  const std::vector<PodSetInput>& inputs_;
+  Assignment assignment_;
+  std::string error_;
+};
+
+}  // namespace
+
+bool Assignment::HasUntriedFlavors() const {
+  for (const PodSetAssignment& pod_set : pod_sets) {
+    for (const auto& [resource, choice] : pod_set.flavors) {
+      if (choice.tried_index >= 0) return true;
+    }
+  }
+  return false;
+}
+
+Assignment Assign(const AssignContext& context, const std::vector<PodSetInput>& pod_sets) {
+  return Assigner(context, pod_sets).Run();
+}
+
+api::Admission MakeAdmission(const std::string& cluster_queue, const Assignment& assignment) {
+  api::Admission admission;
+  admission.cluster_queue = cluster_queue;
+  for (const PodSetAssignment& pod_set : assignment.pod_sets) {
+    api::PodSetAssignment entry;
+    entry.name = pod_set.name;
+    entry.count = pod_set.count;
+    for (const auto& [resource, choice] : pod_set.flavors) {
+      entry.flavors[resource] = choice.flavor;
+      entry.resource_usage[resource] = QuantityOf(resource, pod_set.requests.at(resource));
+    }
+    admission.pod_set_assignments.push_back(std::move(entry));
+  }
+  return admission;
+}
+
+}  // namespace sluice::flavor

@@ -1,0 +1,34 @@
+#include "jobs/workload_name.h"
+
+#include <fmt/format.h>
+#include <openssl/sha.h>
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+
+namespace sluice::jobs {
+namespace {
+
+constexpr size_t kHashDigits = 5;
+
+std::string ShortHash(const std::string& text) {
+  std::array<unsigned char, SHA_DIGEST_LENGTH> digest{};
+  SHA1(reinterpret_cast<const unsigned char*>(text.data()), text.size(), digest.data());
+  return fmt::format("{:02x}{:02x}{:02x}", digest[0], digest[1], digest[2]).substr(0, kHashDigits);
+}
+
+}  // namespace
+
+std::string WorkloadName(const WorkloadOwner& owner, size_t max_length) {
+  std::string prefix = owner.kind + "-" + owner.name;
+  std::transform(prefix.begin(), prefix.begin() + static_cast<std::ptrdiff_t>(owner.kind.size()),
+                 prefix.begin(),
+                 [](char c) { return static_cast<char>(std::tolower(static_cast<unsigned char>(c))); });
+  prefix.resize(std::min(prefix.size(), max_length - kHashDigits - 1));
+  std::string hashed = owner.kind + "\n" + owner.group + "\n" + owner.name + "\n" + owner.uid;
+  if (!owner.extra.empty()) hashed += "\n" + owner.extra;
+  return prefix + "-" + ShortHash(hashed);
+}
+
+}  // namespace sluice::jobs

@@ -1,0 +1,171 @@
+// QueueManager: the workloads that wait, per ClusterQueue, in order.
+//
+// A pending workload is in exactly one place: active (will be popped in order), parked (was tried
+// and waits for something that can help, or its backoff is not over) or in flight (popped, being
+// decided). Workloads of the same equivalence class in one ClusterQueue stand together: when one of
+// them was found not to fit in a BestEffortFIFO queue, the whole class is parked at once and judged
+// again only after a release; that costs O(1) however many they are.
+//
+// Nothing spins: an unadmitted head of a StrictFIFO queue stays at the head and holds the queue, but
+// Heads does not return it again until a release, a change of it, or a workload before it. So after
+// Heads is empty, nothing can be decided until an event comes or NextDue passes.
+//
+// Contract: thread-compatible; time is a parameter. Workloads and ClusterQueues may come in any
+// order: workloads of an unknown ClusterQueue wait in it, inactive. O(log n) per workload operation,
+// O(parked individually + classes) per release. Deterministic: no order depends on insertion.
+// Source: Kueue documentation, "Cluster Queue" (queueing strategies).
+//
+//   queues.AddClusterQueue("cq", {.strategy = QueueingStrategy::kBestEffortFifo, .active = true});
+//   queues.AddOrUpdate(info, now);
+//   for (const Head& head : queues.Heads(now)) ... queues.Requeue(head.info->Key(), ..., now);
+#pragma once
+
+#include <absl/container/btree_map.h>
+#include <absl/container/btree_set.h>
+#include <absl/container/flat_hash_map.h>
+#include <absl/time/time.h>
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "queueing/workload_info.h"
+
+namespace sluice::queueing {
+
+enum class QueueingStrategy { kBestEffortFifo, kStrictFifo };
+QueueingStrategy StrategyOf(const api::ClusterQueue& cluster_queue);
+
+struct ClusterQueueOptions {
+  QueueingStrategy strategy = QueueingStrategy::kBestEffortFifo;
+  bool active = true;  // heads are taken only from active ones
+  bool operator==(const ClusterQueueOptions&) const = default;
+};
+
+enum class Place { kNone, kActive, kParked, kInFlight };
+
+// Why a popped workload comes back.
+enum class RequeueReason {
+  kFailedAfterNomination,  // fitted alone but not after others of the cycle, or the write failed
+  kPendingPreemption,      // preemptions issued or under way: becomes sticky in BestEffortFIFO
+  kPreemptionFailed,
+  kNoFit,                   // blocks its class in BestEffortFIFO
+  kPreemptionNoCandidates,  // blocks its class in BestEffortFIFO
+  kPreemptionGated,
+  kNamespaceMismatch,  // parked in both strategies
+  kGeneric,
+};
+
+struct RequeueRequest {
+  RequeueReason reason = RequeueReason::kGeneric;
+  // The reason of its QuotaReserved condition; equivalent workloads that are passed over show it.
+  std::string condition_reason;
+  // The scan stopped before the last flavor, so the next try may do better.
+  bool untried_flavors = false;
+};
+
+struct PendingCounts {
+  int64_t active = 0;        // active and in flight
+  int64_t inadmissible = 0;  // parked, and everything in an inactive ClusterQueue
+  int64_t Total() const { return active + inadmissible; }
+  bool operator==(const PendingCounts&) const = default;
+};
+
+struct PendingWorkload {
+  WorkloadInfoPtr info;
+  Place place = Place::kNone;
+};
+
+class QueueManager {
+ public:
+  // Tells whether workloads of that namespace may use the ClusterQueue.
+  using NamespaceMatches = std::function<bool(const std::string& ns)>;
+
+  QueueManager();
+  ~QueueManager();
+  QueueManager(const QueueManager&) = delete;
+  QueueManager& operator=(const QueueManager&) = delete;
+
+  // Add and update do the same; neither is a release.
+  void AddClusterQueue(const std::string& name, const ClusterQueueOptions& options);
+  void UpdateClusterQueue(const std::string& name, const ClusterQueueOptions& options);
+  // Its workloads stay known and wait for it to come back.
+  void RemoveClusterQueue(const std::string& name);
+
+  // Takes in an admissible workload, or the newer state of one that waits. One that is parked stays
+  // parked when nothing changed that matters; in flight, the newer state is used by Requeue. Moves it
+  // when its ClusterQueue changed. Returns where it is.
+  Place AddOrUpdate(WorkloadInfoPtr info, absl::Time now);
+  // Forgets it wherever it is; false when it was not known.
+  bool Remove(const ObjectKey& key);
+
+  // Pops the head of every active ClusterQueue that has one ready; they are in flight until Requeue
+  // or Remove. Sorted by ClusterQueue.
+  std::vector<WorkloadInfoPtr> Heads(absl::Time now);
+  // Whether Heads would return something.
+  bool HasHeads(absl::Time now) const;
+  // Puts a popped workload back. kNone when it was removed meanwhile (it is dropped).
+  Place Requeue(const ObjectKey& key, const RequeueRequest& request, absl::Time now);
+
+  // Something changed that can help workloads of this ClusterQueue: what is parked becomes active
+  // again, except where backoff is not over or the namespace does not match (nullptr: all match).
+  // For a tree of cohorts the caller releases every ClusterQueue of the tree.
+  // Returns how many workloads became active.
+  int64_t ReleaseParked(const std::string& cluster_queue, absl::Time now,
+                        const NamespaceMatches& matches = nullptr);
+
+  // The next instant at which a workload's backoff ends by time alone.
+  std::optional<absl::Time> NextDue() const;
+
+  PendingCounts Pending(const std::string& cluster_queue) const;
+  PendingCounts PendingOfLocalQueue(const ObjectKey& local_queue) const;
+  // Where it is: a workload of a blocked class is parked.
+  Place PlaceOf(const ObjectKey& key) const;
+  WorkloadInfoPtr Find(const ObjectKey& key) const;
+  // When the workload was passed over because an equivalent one did not fit: that one's reason.
+  std::optional<std::string> BypassReason(const ObjectKey& key) const;
+  // All pending workloads in the order in which they would be popped.
+  std::vector<PendingWorkload> Snapshot(const std::string& cluster_queue) const;
+  // Pending workloads of any ClusterQueue, all places.
+  int64_t size() const;
+
+  // Stops the process when counts and indexes disagree (for tests).
+  void CheckInvariants() const;
+
+ private:
+  struct Entry;
+  struct Group;
+  struct Queue;
+  struct LocalQueue {
+    std::string cluster_queue;  // of its workloads
+    PendingCounts counts;       // without regard to whether the ClusterQueue is active
+  };
+
+  Queue& QueueAt(const std::string& name);
+  const Queue* FindQueue(const std::string& name) const;
+  void SetOptions(const std::string& name, const ClusterQueueOptions& options);
+  void Insert(Entry& entry, absl::Time now);
+  void InsertActive(Entry& entry);
+  void Park(Entry& entry, absl::Time now);
+  void Detach(Entry& entry);
+  void LeaveQueue(Entry& entry);
+  void DropIfUnused(const std::string& name);
+  void SetBlocked(Queue& queue, Group& group, bool blocked);
+  void Count(Queue& queue, const ObjectKey& local_queue, bool inadmissible, int64_t delta);
+  int64_t Unblock(Queue& queue);
+  void ReleaseDue(absl::Time now);
+  void RefreshReady(Queue& queue);
+  static Entry* Top(const Queue& queue);
+
+  absl::flat_hash_map<ObjectKey, std::unique_ptr<Entry>> entries_;
+  absl::btree_map<std::string, std::unique_ptr<Queue>> queues_;
+  absl::btree_map<ObjectKey, LocalQueue> local_;
+  absl::btree_set<std::string> ready_;                          // ClusterQueues with a head to pop
+  absl::btree_set<std::pair<absl::Time, ObjectKey>> due_;       // parked until that instant
+  uint64_t cycle_ = 0;                                          // number of calls of Heads
+};
+
+}  // namespace sluice::queueing

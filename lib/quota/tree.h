@@ -1,0 +1,122 @@
+// Tree: who may use how much of which resource in which flavor.
+//
+// Leaves are ClusterQueues, inner nodes are Cohorts. A node has, per flavor and resource, a nominal
+// quota and optional borrowing and lending limits. A ClusterQueue without a cohort is the root of its
+// own tree, and all it can use is its nominal quota. What a child does not keep for itself (the part
+// above its lending limit is kept) is offered to the parent and can be borrowed from there.
+//
+// Contract: thread-compatible, no I/O. Amounts are whole numbers in the units of
+// resource/resource.h, never negative. An amount of kUnlimited means "no limit"; sums saturate.
+// Usage is exact (kept in 128 bits) and independent of quota: usage may be added before the
+// ClusterQueue is known and stays when it is removed, so the order in which objects arrive does not
+// matter. Removing more than was added is a broken invariant and stops the process.
+// Changing quota costs O(cells of the tree); usage and queries cost O(depth * log cells).
+// Source of the rules: KEP-79 (hierarchical cohorts) of Kueue and its concept page "Cohort".
+//
+//   tree.SetClusterQueue("team-a", "", {{{"default", "cpu"}, {.nominal = 4000}}});
+//   if (tree.Fits("team-a", usage)) tree.AddUsage("team-a", usage);
+#pragma once
+
+#include <absl/container/btree_map.h>
+#include <absl/container/btree_set.h>
+
+#include <cstdint>
+#include <limits>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "resource/resource.h"
+
+namespace sluice::quota {
+
+inline constexpr int64_t kUnlimited = std::numeric_limits<int64_t>::max();
+
+// Sums and differences in which kUnlimited absorbs bounded amounts: unlimited - bounded is
+// unlimited, unlimited - unlimited is 0, bounded - unlimited is the smallest number.
+int64_t AddAmounts(int64_t a, int64_t b);
+int64_t SubtractAmounts(int64_t a, int64_t b);
+
+struct Limits {
+  int64_t nominal = 0;
+  std::optional<int64_t> borrowing_limit;
+  std::optional<int64_t> lending_limit;
+  bool operator==(const Limits&) const = default;
+};
+using CellLimits = absl::btree_map<FlavorResource, Limits>;
+
+// How far up a request has to borrow.
+struct BorrowLevel {
+  // 0: within the ClusterQueue's own quota; else the height of the lowest cohort with enough room.
+  int level = 0;
+  // Whether reclaiming what others borrowed could make room at that level.
+  bool may_reclaim = false;
+  bool operator==(const BorrowLevel&) const = default;
+};
+
+class Tree {
+ public:
+  Tree();
+  ~Tree();
+  Tree(const Tree&) = delete;
+  Tree& operator=(const Tree&) = delete;
+  Tree(Tree&&) noexcept;
+  Tree& operator=(Tree&&) noexcept;
+
+  // Adds the ClusterQueue or replaces its cohort and limits. An empty cohort means none; a cohort
+  // that has no object exists implicitly, without quota.
+  void SetClusterQueue(const std::string& name, const std::string& cohort, CellLimits limits);
+  // Takes its quota away. Usage that is still booked stays until it is removed.
+  void RemoveClusterQueue(const std::string& name);
+  void SetCohort(const std::string& name, const std::string& parent, CellLimits limits);
+  void RemoveCohort(const std::string& name);
+
+  // `name` is a ClusterQueue here and below.
+  void AddUsage(const std::string& name, const FlavorResourceAmounts& amounts);
+  void RemoveUsage(const std::string& name, const FlavorResourceAmounts& amounts);
+
+  int64_t Usage(const std::string& name, const FlavorResource& cell) const;
+  FlavorResourceAmounts UsageOf(const std::string& name) const;  // cells that are not zero
+  // What the ClusterQueue could take now, never below 0; 0 for cells that it does not list.
+  int64_t Available(const std::string& name, const FlavorResource& cell) const;
+  // The largest request that could ever fit, with everything else idle.
+  int64_t PotentialAvailable(const std::string& name, const FlavorResource& cell) const;
+  int64_t Nominal(const std::string& name, const FlavorResource& cell) const;
+  // max(0, usage - nominal) with a cohort, else 0.
+  int64_t Borrowed(const std::string& name, const FlavorResource& cell) const;
+  bool Fits(const std::string& name, const FlavorResourceAmounts& amounts) const;
+  BorrowLevel LevelFor(const std::string& name, const FlavorResource& cell, int64_t request) const;
+
+  bool HasClusterQueue(const std::string& name) const;
+  // Whether the ClusterQueue lists the cell.
+  bool Lists(const std::string& name, const FlavorResource& cell) const;
+  bool HasCohort(const std::string& name) const;
+  // Whether its chain of parents runs into a cycle; nothing is available then.
+  bool InCycle(const std::string& name) const;
+  // The ClusterQueues of the same tree, sorted, with `name` itself. Just itself in a cycle.
+  std::vector<std::string> TreeOf(const std::string& name) const;
+
+  // Stops the process when a derived value differs from one computed from scratch (for tests).
+  void CheckInvariants() const;
+
+ private:
+  struct Node;
+  struct Cell;
+
+  Node* FindQueue(const std::string& name) const;
+  Node& QueueAt(const std::string& name);
+  Node& CohortAt(const std::string& name);
+  void Attach(Node& node, const std::string& parent);
+  void DropIfUnused(Node* node);
+  void Recompute(Node& node);
+  static Node* RootOf(Node& node);
+  static void RecomputeSubtree(Node& node);
+  static int64_t AvailableAt(const Node& node, const FlavorResource& cell);
+  static int64_t PotentialAt(const Node& node, const FlavorResource& cell);
+
+  absl::btree_map<std::string, std::unique_ptr<Node>> queues_;
+  absl::btree_map<std::string, std::unique_ptr<Node>> cohorts_;
+};
+
+}  // namespace sluice::quota

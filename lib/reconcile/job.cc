@@ -1,0 +1,557 @@
+// A batch/v1 Job: exactly one Workload, start and stop, readiness and end.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "admission/conditions.h"
+#include "api/codec.h"
+#include "api/names.h"
+#include "jobs/construct.h"
+#include "jobs/job_kind.h"
+#include "reconcile/reconcilers.h"
+
+namespace sluice::reconcile {
+namespace {
+
+using api::ConditionStatus;
+using api::Json;
+using jobs::BatchJob;
+
+// Owners are followed at most this far up.
+constexpr int kMaxOwnerDepth = 10;
+
+bool Has(const api::Workload& workload, const char* condition) {
+  return api::IsTrue(workload.status.conditions, condition);
+}
+
+// The UID instead of a resource version: the Job controller writes the status all the time, and what
+// must never happen is only that the patch meets another Job of the same name.
+state::Action JobPatchAction(const api::Job& job, jobs::JobPatch patch) {
+  patch.body["metadata"].Set("uid", job.metadata.uid);
+  return MergePatchAction(api::Kind::kJob, job.metadata.Key(), patch.subresource,
+                          std::move(patch.body), "");
+}
+
+Note JobNote(const api::Job& job, bool warning, std::string reason, std::string message) {
+  return {api::Kind::kJob, job.metadata.Key(), job.metadata.uid,  BatchJob::kEventSource,
+          warning,         std::move(reason),  std::move(message)};
+}
+
+std::string QueueName(const api::Job& job) { return job.metadata.Label(api::kQueueNameLabel); }
+
+// One pass over one top-level Job.
+class JobPass {
+ public:
+  JobPass(const state::World& world, const api::Job& job, absl::Time now)
+      : world_(world),
+        job_(job),
+        now_(now),
+        options_(StatusOptionsOf(world.settings())),
+        pod_sets_(BatchJob::PodSets(job, world.settings().gates.Enabled("TopologyAwareScheduling"))),
+        prebuilt_(jobs::PrebuiltName(world.settings(), job.metadata)) {}
+
+  Plan Run() {
+    if (prebuilt_.empty() ? EnsureOne() : FindPrebuilt()) return std::move(plan_);
+    if (workload_ != nullptr && world_.IsAssumed(workload_->metadata.Key())) {
+      return std::move(plan_);  // its reply comes soon
+    }
+    if (WorkloadEnded() || JobEnded() || NoWorkload() || SyncFromJob() || Reclaimable() ||
+        PodsReady() || Evicted()) {
+      return std::move(plan_);
+    }
+    StartOrStop();
+    return std::move(plan_);
+  }
+
+ private:
+  bool Suspended() const { return BatchJob::Suspended(job_); }
+
+  // The next step of a stop. True while one is under way, false when the Job is stopped.
+  bool Stop(const api::Workload* workload, const std::string& message) {
+    const bool running = !job_.spec.suspend.value_or(false);
+    std::optional<jobs::JobPatch> patch = BatchJob::NextStop(job_, workload);
+    if (!patch) return !Suspended();
+    Write& write = plan_.Add(JobPatchAction(job_, std::move(*patch)));
+    if (running) write.notes.push_back(JobNote(job_, false, "Stopped", message));
+    return true;
+  }
+
+  Write& WriteWorkload(api::Workload next) {
+    return plan_.Add(WorkloadStatusAction(world_, std::move(next), now_, true));
+  }
+
+  void RemoveFinalizer(const api::Workload& workload) {
+    if (!workload.metadata.HasFinalizer(api::kResourceInUse)) return;
+    plan_.Add(FinalizersAction(api::Kind::kWorkload, workload.metadata.Key(),
+                               Without(workload.metadata.finalizers, api::kResourceInUse),
+                               workload.metadata.resource_version));
+  }
+
+  // Finds the Workload of this Job; others that it owns go. True when that took a write.
+  bool EnsureOne() {
+    std::vector<std::shared_ptr<const api::Workload>> surplus;
+    for (const ObjectKey& key :
+         world_.WorkloadsOwnedBy(job_.metadata.ns, BatchJob::kKind, job_.metadata.name)) {
+      const auto candidate = world_.AssumedOrStored(key);
+      if (candidate == nullptr) continue;
+      const bool match = workload_ == nullptr &&
+                         jobs::Matches(world_, *candidate, job_.metadata, pod_sets_, Suspended());
+      if (match) {
+        workload_ = candidate;
+      } else {
+        surplus.push_back(candidate);
+      }
+    }
+    if (workload_ == nullptr && !surplus.empty() && Suspended() &&
+        UpdateInPlace(*surplus.front())) {
+      return true;
+    }
+    if (workload_ == nullptr && !Suspended() && !BatchJob::Finished(job_)) {
+      const api::Workload* known = surplus.size() == 1 ? surplus.front().get() : nullptr;
+      if (known != nullptr || !surplus.empty()) {
+        const char* text =
+            known != nullptr
+                ? "No matching Workload; restoring pod templates according to existent Workload"
+                : "Missing Workload; unable to restore pod templates";
+        if (Stop(known, text)) return true;
+      }
+    }
+    for (const auto& extra : surplus) DeleteWorkload(*extra);
+    return !plan_.writes.empty();
+  }
+
+  void DeleteWorkload(const api::Workload& workload) {
+    if (workload.metadata.HasFinalizer(api::kResourceInUse)) {
+      RemoveFinalizer(workload);
+      if (workload.metadata.Deleting()) return;
+    } else if (workload.metadata.Deleting()) {
+      return;
+    }
+    plan_.Add(DeleteAction(api::Kind::kWorkload, workload.metadata.Key(), workload.metadata.uid))
+        .notes.push_back(JobNote(
+            job_, false, "DeletedWorkload",
+            "Deleted not matching Workload: " + workload.metadata.Key().ToString()));
+  }
+
+  // A waiting Workload follows the Job without losing its place.
+  bool UpdateInPlace(const api::Workload& workload) {
+    const api::OwnerReference* owner = workload.metadata.Controller();
+    if (owner == nullptr || owner->uid != job_.metadata.uid || workload.metadata.Deleting() ||
+        workload.status.admission || Has(workload, api::kQuotaReserved) ||
+        Has(workload, api::kFinished)) {
+      return false;
+    }
+    absl::StatusOr<Json> spec =
+        jobs::WorkloadSpec(world_, job_.metadata, pod_sets_, workload.spec.active);
+    if (!spec.ok()) return ComposeFailed(spec.status());
+    for (const char* field : {"queueName", "priorityClassRef", "maximumExecutionTimeSeconds"}) {
+      if (!spec->Has(field)) spec->Set(field, Json());
+    }
+    plan_
+        .Add(MergePatchAction(api::Kind::kWorkload, workload.metadata.Key(), "",
+                              Json::MakeObject({{"spec", *std::move(spec)}}),
+                              workload.metadata.resource_version))
+        .notes.push_back(
+            JobNote(job_, false, "UpdatedWorkload",
+                    "Updated not matching Workload for suspended job: " +
+                        workload.metadata.Key().ToString()));
+    return true;
+  }
+
+  bool FindPrebuilt() {
+    const auto found = world_.AssumedOrStored({job_.metadata.ns, prebuilt_});
+    if (found == nullptr || world_.IsAssumed(found->metadata.Key())) {
+      return found != nullptr;
+    }
+    const api::OwnerReference* owner = found->metadata.Controller();
+    if (owner != nullptr && owner->uid != job_.metadata.uid) return false;
+    if (owner == nullptr) {
+      Json reference = Json::MakeObject({{"apiVersion", BatchJob::kApiVersion},
+                                         {"kind", BatchJob::kKind},
+                                         {"name", job_.metadata.name},
+                                         {"uid", job_.metadata.uid},
+                                         {"controller", true},
+                                         {"blockOwnerDeletion", true}});
+      Json owners = Json::MakeArray();
+      for (const api::OwnerReference& other : found->metadata.owner_references) {
+        owners.Append(api::Encode(other));
+      }
+      owners.Append(std::move(reference));
+      Json body = Json::MakeObject();
+      body["metadata"].Set("ownerReferences", std::move(owners));
+      body["metadata"]["labels"].Set(api::kJobUidLabel, job_.metadata.uid);
+      plan_.Add(MergePatchAction(api::Kind::kWorkload, found->metadata.Key(), "", std::move(body),
+                                 found->metadata.resource_version));
+      return true;
+    }
+    if (!Has(*found, api::kFinished) &&
+        !jobs::Matches(world_, *found, job_.metadata, pod_sets_, Suspended())) {
+      api::Workload next = *found;
+      admission::SetFinished(next, "OutOfSync",
+                             "The prebuilt workload is out of sync with its user job", now_);
+      WriteWorkload(std::move(next));
+      return true;
+    }
+    const api::Condition* finished = api::FindCondition(found->status.conditions, api::kFinished);
+    if (finished != nullptr && finished->reason == "OutOfSync") return false;
+    workload_ = found;
+    return false;
+  }
+
+  bool WorkloadEnded() {
+    if (workload_ == nullptr) return false;
+    if (Has(*workload_, api::kFinished)) {
+      RemoveFinalizer(*workload_);
+      return true;
+    }
+    if (!workload_->metadata.Deleting()) return false;
+    if (!Suspended() && !BatchJob::Finished(job_) &&
+        Stop(workload_.get(), "Workload is deleted")) {
+      return true;
+    }
+    RemoveFinalizer(*workload_);
+    return true;
+  }
+
+  bool JobEnded() {
+    const std::optional<jobs::JobFinish> finish = BatchJob::Finished(job_);
+    if (!finish) return false;
+    if (workload_ == nullptr) return true;
+    api::Workload next = *workload_;
+    if (!admission::SetFinished(next, finish->success ? "Succeeded" : "Failed", finish->message,
+                                now_)) {
+      return true;
+    }
+    Write& write = WriteWorkload(std::move(next));
+    write.notes.push_back(JobNote(
+        job_, false, "FinishedWorkload",
+        fmt::format("Workload '{}' is declared finished", workload_->metadata.Key().ToString())));
+    return true;
+  }
+
+  bool ComposeFailed(const absl::Status& status) {
+    const bool no_class = absl::IsNotFound(status) &&
+                          !job_.metadata.Label(api::kPriorityClassLabel).empty();
+    plan_.notes.push_back(JobNote(job_, true,
+                                  no_class ? "WorkloadPriorityClassNotFound" : "ErrWorkloadCompose",
+                                  std::string(status.message())));
+    // A class that appears does not touch this Job; look again.
+    plan_.RecheckAt(now_ + absl::Seconds(10));
+    return true;
+  }
+
+  bool NoWorkload() {
+    if (workload_ != nullptr) return false;
+    if (!prebuilt_.empty()) {
+      if (!Suspended()) Stop(nullptr, "missing workload");
+      plan_.RecheckAt(now_ + absl::Seconds(5));
+      return true;
+    }
+    if (!Suspended() && Stop(nullptr, "Missing Workload; unable to restore pod templates")) {
+      return true;
+    }
+    if (BatchJob::Active(job_)) return true;
+    absl::StatusOr<jobs::NewWorkload> created =
+        jobs::ConstructWorkload(world_, job_.metadata, pod_sets_);
+    if (!created.ok()) return ComposeFailed(created.status());
+    const ObjectKey key = created->key;
+    plan_.Add(CreateAction(api::Kind::kWorkload, key, std::move(created->body)))
+        .notes.push_back(
+            JobNote(job_, false, "CreatedWorkload", "Created Workload: " + key.ToString()));
+    return true;
+  }
+
+  // What follows the Job while its Workload stays the same: the gate annotation and the priority.
+  bool SyncFromJob() {
+    if (!prebuilt_.empty()) return false;
+    const std::string gates = job_.metadata.Annotation(api::kAdmissionGatedBy);
+    const std::string known = workload_->metadata.Annotation(api::kAdmissionGatedBy);
+    if (gates != known && world_.settings().gates.Enabled("AdmissionGatedBy")) {
+      Json body = Json::MakeObject();
+      body["metadata"]["annotations"].Set(api::kAdmissionGatedBy,
+                                          gates.empty() ? Json() : Json(gates));
+      PatchWorkload(std::move(body));
+      return true;
+    }
+    return SyncPriority();
+  }
+
+  bool SyncPriority() {
+    const auto& ref = workload_->spec.priority_class_ref;
+    const std::string label = job_.metadata.Label(api::kPriorityClassLabel);
+    if ((ref && ref->group != api::kKueueGroup) || (ref ? ref->name : "") == label ||
+        (!ref && Has(*workload_, api::kQuotaReserved))) {
+      return false;
+    }
+    const auto priority = jobs::ResolvePriority(world_, label, workload_->spec.pod_sets);
+    if (!priority.ok()) return ComposeFailed(priority.status());
+    if (priority->ref == ref && workload_->spec.priority == priority->value) return false;
+    Json body = Json::MakeObject();
+    body["spec"].Set("priorityClassRef", priority->ref ? api::Encode(*priority->ref) : Json());
+    body["spec"].Set("priority", static_cast<int64_t>(priority->value));
+    PatchWorkload(std::move(body));
+    return true;
+  }
+
+  void PatchWorkload(Json body) {
+    plan_
+        .Add(MergePatchAction(api::Kind::kWorkload, workload_->metadata.Key(), "", std::move(body),
+                              workload_->metadata.resource_version))
+        .notes.push_back(JobNote(job_, false, "UpdatedWorkload",
+                                 "Updated Workload: " + workload_->metadata.Key().ToString()));
+  }
+
+  bool Reclaimable() {
+    if (!world_.settings().gates.Enabled("ReclaimablePods")) return false;
+    std::vector<api::ReclaimablePod> pods = BatchJob::Reclaimable(job_);
+    for (api::ReclaimablePod& pod : pods) {
+      pod.count = std::min(pod.count, workload_->spec.pod_sets.front().count);
+    }
+    if (pods == workload_->status.reclaimable_pods) return false;
+    Json list = Json::MakeArray();
+    for (const api::ReclaimablePod& pod : pods) list.Append(api::Encode(pod));
+    ApplyOwn(Json::MakeObject({{"reclaimablePods", std::move(list)}}),
+             api::kReclaimablePodsManager);
+    return true;
+  }
+
+  // Server-side apply of a part of the Workload's status that has a manager of its own.
+  void ApplyOwn(Json status, const char* manager) {
+    const api::ObjectMeta& metadata = workload_->metadata;
+    Json body = Json::MakeObject(
+        {{"apiVersion", api::ApiVersionOf(api::Kind::kWorkload)},
+         {"kind", "Workload"},
+         {"metadata", Json::MakeObject({{"name", metadata.name},
+                                        {"namespace", metadata.ns},
+                                        {"uid", metadata.uid},
+                                        {"resourceVersion", metadata.resource_version}})},
+         {"status", std::move(status)}});
+    plan_.Add(ApplyStatusAction(api::Kind::kWorkload, metadata.Key(), std::move(body), manager));
+  }
+
+  bool PodsReady() {
+    if (!world_.settings().wait_for_pods_ready) return false;
+    const api::Condition* old = api::FindCondition(workload_->status.conditions, api::kPodsReady);
+    const std::string reason = old == nullptr ? "" : old->reason;
+    const bool recovering = reason == "WaitForRecovery" || reason == "Recovered";
+    api::Condition next;
+    next.type = api::kPodsReady;
+    next.status = ConditionStatus::kFalse;
+    next.reason = "WaitForStart";
+    next.message = "Not all pods are ready or succeeded";
+    if (Has(*workload_, api::kAdmitted)) {
+      if (!Suspended() && BatchJob::PodsReady(job_)) {
+        next.status = ConditionStatus::kTrue;
+        next.reason = recovering ? "Recovered" : "Started";
+        next.message = "All pods reached readiness and the workload is running";
+      } else if (old != nullptr &&
+                 (old->status == ConditionStatus::kTrue || reason == "WaitForRecovery")) {
+        next.reason = "WaitForRecovery";
+        next.message = "At least one pod has failed, waiting for recovery";
+      }
+    }
+    if (old == nullptr && next.status == ConditionStatus::kFalse) {
+      return false;  // the first write about the admission brings it
+    }
+    if (old != nullptr && old->status == next.status && old->reason == next.reason) return false;
+    next.observed_generation = workload_->metadata.generation;
+    const bool flipped = old == nullptr || old->status != next.status;
+    next.last_transition_time = flipped ? now_ : old->last_transition_time.value_or(now_);
+    ApplyOwn(Json::MakeObject({{"conditions", Json::MakeArray({api::Encode(next)})}}),
+             api::kPodsReadyManager);
+    return true;
+  }
+
+  bool Evicted() {
+    const api::Condition* evicted = api::FindCondition(workload_->status.conditions, api::kEvicted);
+    if (evicted == nullptr || evicted->status != ConditionStatus::kTrue) return false;
+    if (Stop(workload_.get(), evicted->message)) return true;
+    if (Has(*workload_, api::kQuotaReserved) && !BatchJob::Active(job_)) {
+      api::Workload next = *workload_;
+      if (admission::ReleaseQuota(next, now_, options_)) {
+        WriteWorkload(std::move(next));
+        return true;
+      }
+    }
+    if (Expired(*evicted)) return true;
+    // Released: it may start again below only after a new admission. A suspended Job whose queue
+    // changed must follow even now.
+    if (!Has(*workload_, api::kQuotaReserved)) SyncQueueName();
+    return true;
+  }
+
+  // Retention of jobs that were deactivated by the controller.
+  bool Expired(const api::Condition& evicted) {
+    const auto& retention = world_.settings().object_retention.after_deactivated_by_kueue;
+    if (!retention || workload_->spec.active.value_or(true) ||
+        !evicted.reason.starts_with("DeactivatedDueTo")) {
+      return false;
+    }
+    const absl::Time due = evicted.last_transition_time.value_or(now_) + *retention;
+    if (now_ < due) {
+      plan_.RecheckAt(due);
+      return false;
+    }
+    plan_.Add(DeleteAction(api::Kind::kJob, job_.metadata.Key(), job_.metadata.uid))
+        .notes.push_back(
+            JobNote(job_, false, "Deleted", "Deleted job: deactivated and retention elapsed"));
+    return true;
+  }
+
+  void SyncQueueName() {
+    if (workload_->spec.queue_name == QueueName(job_)) return;
+    Json body = Json::MakeObject();
+    body["spec"].Set("queueName", QueueName(job_).empty() ? Json() : Json(QueueName(job_)));
+    plan_.Add(MergePatchAction(api::Kind::kWorkload, workload_->metadata.Key(), "",
+                               std::move(body), workload_->metadata.resource_version));
+  }
+
+  void StartOrStop() {
+    const bool admitted = Has(*workload_, api::kAdmitted);
+    if (!Suspended()) {
+      if (!admitted) Stop(workload_.get(), "Not admitted by cluster queue");
+      return;
+    }
+    if (admitted) return Start();
+    if (Has(*workload_, api::kQuotaReserved)) {
+      // The API refuses a change of queue now; it follows when the reservation is gone.
+      return NotePendingChecks();
+    }
+    SyncQueueName();
+  }
+
+  void Start() {
+    const auto fail = [&](const absl::Status& status) {
+      if (absl::IsFailedPrecondition(status)) {
+        api::Workload next = *workload_;
+        admission::SetFinished(next, "FailedToStart", std::string(status.message()), now_);
+        WriteWorkload(std::move(next));
+      } else {
+        plan_.RecheckAt(now_ + absl::Seconds(1));
+      }
+    };
+    const auto infos = jobs::InfosOf(world_, *workload_);
+    if (!infos.ok()) return fail(infos.status());
+    absl::StatusOr<jobs::JobPatch> patch = BatchJob::Start(job_, *infos);
+    if (!patch.ok()) return fail(patch.status());
+    plan_.Add(JobPatchAction(job_, *std::move(patch)))
+        .notes.push_back(JobNote(
+            job_, false, "Started",
+            "Admitted by clusterQueue " + workload_->status.admission->cluster_queue));
+  }
+
+  void NotePendingChecks() {
+    std::string message;
+    for (const api::AdmissionCheckState& check : workload_->status.admission_checks) {
+      if (check.state != "Pending" || check.message.empty()) continue;
+      if (!message.empty()) message += "; ";
+      message += check.name + ": " + check.message;
+    }
+    if (!message.empty()) {
+      plan_.notes.push_back(JobNote(job_, false, "UpdatedAdmissionCheck", message));
+    }
+  }
+
+  const state::World& world_;
+  const api::Job& job_;
+  absl::Time now_;
+  admission::StatusOptions options_;
+  std::vector<api::PodSet> pod_sets_;
+  std::string prebuilt_;
+  std::shared_ptr<const api::Workload> workload_;
+  Plan plan_;
+};
+
+// The Job is gone or going: its Workloads end at once, so that their quota is free even while the
+// garbage collector takes its time.
+Plan Finalize(const state::World& world, const ObjectKey& key, absl::Time now) {
+  Plan plan;
+  for (const ObjectKey& owned : world.WorkloadsOwnedBy(key.ns, BatchJob::kKind, key.name)) {
+    const auto workload = world.workloads().Find(owned);
+    if (workload == nullptr) continue;
+    const bool finish = world.settings().gates.Enabled("FinishOrphanedWorkloads") &&
+                        !workload->metadata.Deleting() &&
+                        workload->metadata.Controller() != nullptr &&
+                        !Has(*workload, api::kFinished);
+    if (finish) {
+      api::Workload next = *workload;
+      admission::SetFinished(next, "OwnerNotFound", "The owner of the workload is gone", now);
+      plan.Add(WorkloadStatusAction(world, std::move(next), now, true));
+    } else if (workload->metadata.HasFinalizer(api::kResourceInUse)) {
+      plan.Add(FinalizersAction(api::Kind::kWorkload, owned,
+                                Without(workload->metadata.finalizers, api::kResourceInUse),
+                                workload->metadata.resource_version));
+    }
+  }
+  return plan;
+}
+
+// The topmost Job above this one that is managed; nullptr when this one is at the top.
+std::shared_ptr<const api::Job> ManagedAncestor(const state::World& world, const api::Job& job,
+                                                bool& too_deep) {
+  std::shared_ptr<const api::Job> ancestor;
+  const api::OwnerReference* owner = job.metadata.Controller();
+  for (int depth = 0; owner != nullptr && owner->kind == BatchJob::kKind; ++depth) {
+    if (depth > kMaxOwnerDepth) {
+      too_deep = true;
+      return nullptr;
+    }
+    const auto parent = world.jobs().Find({job.metadata.ns, owner->name});
+    if (parent == nullptr || parent->metadata.uid != owner->uid) break;
+    if (world.settings().manage_jobs_without_queue_name || !QueueName(*parent).empty()) {
+      ancestor = parent;
+    }
+    owner = parent->metadata.Controller();
+  }
+  return ancestor;
+}
+
+// A child runs only while its ancestor's Workload is admitted; the parent's controller starts it.
+Plan ReconcileChild(const state::World& world, const api::Job& job, const api::Job& ancestor) {
+  Plan plan;
+  if (BatchJob::Finished(job) || job.spec.suspend.value_or(false)) return plan;
+  std::shared_ptr<const api::Workload> newest;
+  for (const ObjectKey& key :
+       world.WorkloadsOwnedBy(job.metadata.ns, BatchJob::kKind, ancestor.metadata.name)) {
+    const auto workload = world.workloads().Find(key);
+    if (workload == nullptr || Has(*workload, api::kFinished)) continue;
+    if (newest == nullptr ||
+        workload->metadata.creation_timestamp > newest->metadata.creation_timestamp) {
+      newest = workload;
+    }
+  }
+  if (newest != nullptr && Has(*newest, api::kAdmitted)) return plan;
+  Json body = Json::MakeObject();
+  body["spec"].Set("suspend", true);
+  plan.Add(JobPatchAction(job, {"", std::move(body)}))
+      .notes.push_back(JobNote(job, false, "Suspended", "Kueue managed child job suspended"));
+  return plan;
+}
+
+}  // namespace
+
+Plan ReconcileJob(const state::World& world, const ObjectKey& key, absl::Time now) {
+  const auto job = world.jobs().Find(key);
+  if (job == nullptr || job->metadata.Deleting()) return Finalize(world, key, now);
+  const auto ns = world.namespaces().Find({"", key.ns});
+  const state::Settings& settings = world.settings();
+  if (ns == nullptr || !settings.managed_jobs_namespace_selector.Matches(ns->metadata.labels) ||
+      !settings.integrations.Enabled(BatchJob::kFramework)) {
+    return {};
+  }
+  if (job->spec.managed_by && *job->spec.managed_by != "kubernetes.io/job-controller") return {};
+  bool too_deep = false;
+  const auto ancestor = ManagedAncestor(world, *job, too_deep);
+  if (too_deep) {
+    Plan plan;
+    plan.notes.push_back(
+        JobNote(*job, true, "JobNestingTooDeep",
+                fmt::format("The chain of owners is longer than {}", kMaxOwnerDepth)));
+    return plan;
+  }
+  if (ancestor != nullptr) return ReconcileChild(world, *job, *ancestor);
+  if (QueueName(*job).empty() && !settings.manage_jobs_without_queue_name) return {};
+  return JobPass(world, *job, now).Run();
+}
+
+}  // namespace sluice::reconcile

@@ -1,0 +1,284 @@
+#include "reconcile/operator.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "admission/conditions.h"
+#include "api/names.h"
+
+namespace sluice::reconcile {
+namespace {
+
+constexpr int kConflict = 409;
+constexpr int kNotFound = 404;
+// How long an answer may be missing before a refused or lost admission stops counting.
+constexpr absl::Duration kSettleTime = absl::Seconds(30);
+constexpr absl::Duration kConflictTime = absl::Seconds(1);
+
+ObjectKey KeyOf(const api::Json& object) {
+  return {object.GetString("metadata", "namespace"), object.GetString("metadata", "name")};
+}
+
+// An object whose last finalizer went while it was being deleted no longer exists.
+bool Gone(const api::Json& object) {
+  const api::Json* finalizers = object.Find("metadata", "finalizers");
+  return !object.GetString("metadata", "deletionTimestamp").empty() &&
+         (finalizers == nullptr || finalizers->AsArray().empty());
+}
+
+bool Watched(api::Kind kind) {
+  const std::vector<api::Kind>& kinds = state::World::WatchedKinds();
+  return std::find(kinds.begin(), kinds.end(), kind) != kinds.end();
+}
+
+}  // namespace
+
+Operator::Operator(const state::Settings& settings, OperatorOptions options,
+                   state::ActionSink& sink, Observer* observer)
+    : options_(std::move(options)),
+      sink_(sink),
+      observer_(observer),
+      world_(settings),
+      recorder_(options_.events) {}
+
+void Operator::Step(const state::Event& event, absl::Time now) {
+  if (const auto* object = std::get_if<state::ObjectEvent>(&event)) {
+    OnObject(*object, now);
+  } else if (const auto* reply = std::get_if<state::Reply>(&event)) {
+    OnReply(*reply, now);
+  } else if (const auto* leader = std::get_if<state::LeaderChange>(&event)) {
+    OnLeader(leader->leading);
+  }
+}
+
+void Operator::OnObject(const state::ObjectEvent& event, absl::Time now) {
+  using Type = state::ObjectEvent::Type;
+  const bool single = event.type == Type::kUpsert || event.type == Type::kDelete;
+  const state::Ref ref{event.kind, single ? KeyOf(event.object) : ObjectKey{}};
+  std::shared_ptr<const api::Workload> before;
+  if (single && event.kind == api::Kind::kWorkload) before = world_.workloads().Find(ref.key);
+  state::Refs touched;
+  const std::optional<state::Rejection> rejected = world_.Apply(event, now, touched);
+  if (rejected) {
+    ++rejected_;
+    std::string& known = rejection_texts_[rejected->ref];
+    const bool first = known != rejected->error;
+    known = rejected->error;
+    if (observer_ != nullptr) observer_->OnRejected(*rejected, first, rejected_);
+    if (first && leading_) {
+      Record({rejected->ref.kind, rejected->ref.key, rejected->uid, kWorkloadSource, true,
+              "DecodeFailed", "The object cannot be read and is ignored: " + rejected->error},
+             now);
+    }
+  }
+  if (event.type == Type::kDelete) {
+    rejection_texts_.erase(ref);
+    failures_.erase(ref);
+    for (auto& [id, write] : in_flight_) {
+      if (write.target == ref) write.target_deleted = true;
+    }
+  }
+  if (single && event.kind == api::Kind::kWorkload) {
+    const std::shared_ptr<const api::Workload> after = world_.workloads().Find(ref.key);
+    if (observer_ != nullptr && before != after) {
+      observer_->OnWorkload(before.get(), after.get(), now);
+    }
+    if (after == nullptr) {
+      waiting_.erase(ref.key);
+      said_at_.erase(ref.key);
+    }
+    if (!world_.IsAssumed(ref.key)) settling_.erase(ref.key);
+    // A refused admission ends with the newer object that explains the refusal.
+    if (before != after && settling_.erase(ref.key) > 0) world_.Forget(ref.key, now, touched);
+  }
+  if (event.type == Type::kListEnd && observer_ != nullptr) {
+    // Objects that went while nobody watched.
+    for (const state::Ref& changed : touched) observer_->OnChange(changed);
+  }
+  if (single) {
+    if (observer_ != nullptr) observer_->OnChange(ref);
+    if (const auto waiting = unblocks_.find(ref); waiting != unblocks_.end()) {
+      for (const state::Ref& owner : waiting->second) {
+        blocked_.erase(owner);
+        touched.insert(owner);
+      }
+      unblocks_.erase(waiting);
+    }
+  }
+  if (leading_) dirty_.insert(touched.begin(), touched.end());
+}
+
+void Operator::OnReply(const state::Reply& reply, absl::Time now) {
+  const auto found = in_flight_.find(reply.action_id);
+  if (found == in_flight_.end()) return;
+  const InFlight write = std::move(found->second);
+  in_flight_.erase(found);
+  if (!write.action.best_effort) --essential_in_flight_;
+  for (const state::Ref& ref : {write.target, write.owner}) {
+    if (--busy_[ref] == 0) busy_.erase(ref);
+    if (write.target == write.owner) break;
+  }
+  if (write.action.kind == api::Kind::kEvent) return;
+  if (!reply.ok()) {
+    OnRefused(write, reply, now);
+    return;
+  }
+  failures_.erase(write.owner);
+  dirty_.insert(write.owner);
+  for (const Note& note : write.notes) Record(note, now);
+  const bool has_object = reply.object.Has("metadata") && Watched(write.target.kind) &&
+                          write.action.verb != state::Verb::kDelete && !write.target_deleted;
+  if (has_object) {
+    const bool gone = Gone(reply.object);
+    if (!gone) {
+      OnObject({state::ObjectEvent::Type::kUpsert, write.target.kind, reply.object}, now);
+    }
+  }
+  // The write changed nothing, or its object says otherwise: count what the API says.
+  if (write.admission && world_.IsAssumed(write.target.key)) {
+    world_.Forget(write.target.key, now, dirty_);
+  }
+}
+
+void Operator::OnRefused(const InFlight& write, const state::Reply& reply, absl::Time now) {
+  if (observer_ != nullptr) observer_->OnRefused(write.action, reply);
+  const bool conflict = reply.code == kConflict;
+  const absl::Duration pause =
+      reply.code == 0 ? kSettleTime : conflict ? kConflictTime : NextBackoff(write.owner);
+  if (write.admission) {
+    // It keeps counting until a newer object or the end of the pause tells: whether the write has
+    // happened is not certain, and a queue's order must not depend on a lost answer.
+    if (reply.code == kNotFound || !world_.IsAssumed(write.target.key)) {
+      world_.Forget(write.target.key, now, dirty_);
+      return;
+    }
+    settling_[write.target.key] = now + pause;
+    WakeAt(write.target, now + pause);
+    return;
+  }
+  if (reply.code == kNotFound) return;  // the watch tells what became of it
+  BlockUntilNewer(write.owner, write.target, now, pause);
+}
+
+void Operator::BlockUntilNewer(const state::Ref& owner, const state::Ref& target, absl::Time now,
+                               absl::Duration limit) {
+  blocked_[owner] = now + limit;
+  unblocks_[target].insert(owner);
+  dirty_.insert(owner);
+  WakeAt(owner, now + limit);
+}
+
+absl::Duration Operator::NextBackoff(const state::Ref& ref) {
+  const int failures = std::min(failures_[ref]++, 20);
+  return std::min(options_.first_backoff * (1 << failures), options_.max_backoff);
+}
+
+void Operator::OnLeader(bool leading) {
+  leading_ = leading;
+  if (leading) {
+    TouchAll();
+  } else {
+    dirty_.clear();
+  }
+}
+
+void Operator::TouchAll() {
+  const auto touch = [this](api::Kind kind, const auto& store) {
+    for (const auto& [key, object] : store.all()) dirty_.insert({kind, key});
+  };
+  touch(api::Kind::kClusterQueue, world_.cluster_queues());
+  touch(api::Kind::kLocalQueue, world_.local_queues());
+  touch(api::Kind::kResourceFlavor, world_.flavors());
+  touch(api::Kind::kTopology, world_.topologies());
+  touch(api::Kind::kAdmissionCheck, world_.admission_checks());
+  touch(api::Kind::kWorkload, world_.workloads());
+  touch(api::Kind::kJob, world_.jobs());
+  // A Workload whose Job has gone is found through the Job's key.
+  for (const auto& [key, workload] : world_.workloads().all()) {
+    for (const api::OwnerReference& owner : workload->metadata.owner_references) {
+      if (owner.kind == "Job") dirty_.insert({api::Kind::kJob, {key.ns, owner.name}});
+    }
+  }
+}
+
+bool Operator::Idle() const {
+  return dirty_.empty() && in_flight_.empty() && waiting_.empty() && settling_.empty() &&
+         !world_.HasReleases();
+}
+
+void Operator::Run(absl::Time now) {
+  if (!leading_ || !world_.Synced()) return;
+  FireTimers(now);
+  Admit(now);
+  ReconcileDirty(now);
+  SayWhyWaiting(now);
+}
+
+absl::Time Operator::NextDue(absl::Time now) const {
+  if (!leading_ || !world_.Synced()) return absl::InfiniteFuture();
+  absl::Time next = due_.empty() ? absl::InfiniteFuture() : due_.begin()->first;
+  if (const std::optional<absl::Time> due = world_.queues().NextDue()) next = std::min(next, *due);
+  const bool room = essential_in_flight_ < options_.max_in_flight;
+  if (room && (world_.HasReleases() || world_.queues().HasHeads(now))) return now;
+  if (!waiting_.empty()) next = std::min(next, now + absl::Milliseconds(50));
+  const bool work = room && std::any_of(dirty_.begin(), dirty_.end(), [&](const state::Ref& ref) {
+    const auto blocked = blocked_.find(ref);
+    return !Busy(ref) && (blocked == blocked_.end() || blocked->second <= now);
+  });
+  return work ? now : next;
+}
+
+void Operator::WakeAt(const state::Ref& ref, absl::Time time) {
+  if (time == absl::InfiniteFuture()) return;
+  const auto found = timers_.find(ref);
+  if (found != timers_.end()) {
+    if (found->second <= time) return;
+    due_.erase({found->second, ref});
+  }
+  timers_[ref] = time;
+  due_.insert({time, ref});
+}
+
+void Operator::FireTimers(absl::Time now) {
+  while (!due_.empty() && due_.begin()->first <= now) {
+    const state::Ref ref = due_.begin()->second;
+    due_.erase(due_.begin());
+    timers_.erase(ref);
+    dirty_.insert(ref);
+    if (ref.kind != api::Kind::kWorkload) continue;
+    const auto settling = settling_.find(ref.key);
+    if (settling == settling_.end()) continue;
+    if (settling->second <= now) {
+      settling_.erase(settling);
+      world_.Forget(ref.key, now, dirty_);
+    } else {
+      WakeAt(ref, settling->second);
+    }
+  }
+}
+
+void Operator::Record(const Note& note, absl::Time now) {
+  if (!leading_) return;
+  std::optional<state::Action> action = recorder_.Record(note, now);
+  if (action) Send(*std::move(action), {api::Kind::kEvent, {}}, {}, false);
+}
+
+void Operator::Send(state::Action action, const state::Ref& owner, std::vector<Note> notes,
+                    bool is_admission) {
+  action.id = next_id_++;
+  InFlight write;
+  write.target = {action.kind, action.key};
+  write.owner = owner;
+  write.notes = std::move(notes);
+  write.admission = is_admission;
+  write.action = action;
+  write.action.body = api::Json();
+  ++busy_[write.target];
+  if (!(write.target == owner)) ++busy_[owner];
+  if (!action.best_effort) ++essential_in_flight_;
+  in_flight_.emplace(action.id, std::move(write));
+  sink_.Submit(std::move(action));
+}
+
+}  // namespace sluice::reconcile

@@ -1,0 +1,158 @@
+// Operator: the body of the loop. Events go in, actions come out.
+//
+// Step takes one event into the World and notes what may need work. Run does the work that is due:
+// it admits what fits, reconciles touched objects and sends the writes. It can be called at any time
+// and does a bounded amount each time; NextDue says when to call it again without an event.
+//
+// Reads its own writes: an object with a write in flight is not decided about again until the reply
+// is in; the reply's object is taken in like a watch event; an admission counts from the moment it
+// is decided (assumed) until the API server has confirmed or refused it. After a refusal that a
+// newer object explains, the next try waits for that object. Every refused write is tried again with
+// growing pauses. Nothing that matters is kept here only: a new Operator over the same objects ends
+// in the same state.
+//
+// Single thread, no I/O, no clock. Only a leader writes; a follower keeps its World warm.
+#pragma once
+
+#include <absl/container/btree_map.h>
+#include <absl/container/btree_set.h>
+#include <absl/time/time.h>
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "admission/cycle.h"
+#include "reconcile/event_recorder.h"
+#include "reconcile/reconcilers.h"
+#include "state/world.h"
+
+namespace sluice::reconcile {
+
+// Is told what happens; for logs, metrics and tests. Does nothing by default.
+class Observer {
+ public:
+  virtual ~Observer() = default;
+  // Any single object came, changed or went; the World already shows it.
+  virtual void OnChange(const state::Ref& /*ref*/) {}
+  // A Workload came, changed or went (either may be null).
+  virtual void OnWorkload(const api::Workload* /*before*/, const api::Workload* /*after*/,
+                          absl::Time /*now*/) {}
+  virtual void OnDecision(const admission::Decision& /*decision*/, absl::Time /*now*/) {}
+  // An object could not be decoded; `count` counts all so far, `first` is true once per object and
+  // error.
+  virtual void OnRejected(const state::Rejection& /*rejection*/, bool /*first*/,
+                          uint64_t /*count*/) {}
+  // A write was answered with an error.
+  virtual void OnRefused(const state::Action& /*action*/, const state::Reply& /*reply*/) {}
+};
+
+struct OperatorOptions {
+  EventRecorderOptions events;
+  // The status of a queue is written at most once in this time.
+  absl::Duration queue_status_interval = absl::Seconds(1);
+  // Writes that only say why a Workload waits: so many at once and a second.
+  int waiting_burst = 200;
+  int waiting_per_second = 100;
+  // A new text for the same reason follows the last one after this time at the earliest.
+  absl::Duration waiting_text_interval = absl::Seconds(5);
+  size_t max_in_flight = 2000;    // no new writes above this
+  size_t max_reconciles = 1000;   // per Run
+  size_t max_admissions = 1000;   // per Run
+  absl::Duration first_backoff = absl::Milliseconds(100);
+  absl::Duration max_backoff = absl::Seconds(60);
+};
+
+class Operator {
+ public:
+  // The sink and the observer (may be null) must outlive the operator.
+  Operator(const state::Settings& settings, OperatorOptions options, state::ActionSink& sink,
+           Observer* observer);
+
+  void Step(const state::Event& event, absl::Time now);
+  void Run(absl::Time now);
+  // When Run has something to do if no event comes; InfiniteFuture when nothing.
+  absl::Time NextDue(absl::Time now) const;
+
+  const state::World& world() const { return world_; }
+  bool leading() const { return leading_; }
+  // Nothing to do now and nothing on its way.
+  bool Idle() const;
+  size_t in_flight() const { return in_flight_.size(); }
+  uint64_t rejected() const { return rejected_; }
+
+ private:
+  struct InFlight {
+    state::Action action;     // without body
+    state::Ref target;        // the object written
+    state::Ref owner;         // the object that was reconciled
+    std::vector<Note> notes;  // recorded on success
+    bool admission = false;   // the target is assumed until this is answered
+    bool target_deleted = false;
+  };
+  struct WaitingText {
+    std::string reason;
+    std::string message;
+    std::vector<queueing::PodSetRequests> requests;
+  };
+
+  void OnObject(const state::ObjectEvent& event, absl::Time now);
+  void OnReply(const state::Reply& reply, absl::Time now);
+  void OnRefused(const InFlight& write, const state::Reply& reply, absl::Time now);
+  void OnLeader(bool leading);
+  void TouchAll();
+
+  void Admit(absl::Time now);
+  void Reserve(const admission::Decision& decision, absl::Time now);
+  void SayWhyWaiting(absl::Time now);
+  bool SayWhyWaiting(const ObjectKey& key, const WaitingText& text, absl::Time now);
+  void ReconcileDirty(absl::Time now);
+  Plan PlanFor(const state::Ref& ref, absl::Time now) const;
+  bool DeferQueueStatus(const state::Ref& ref, absl::Time now);
+  void Execute(const state::Ref& owner, Plan plan, absl::Time now);
+  void Send(state::Action action, const state::Ref& owner, std::vector<Note> notes,
+            bool is_admission);
+  void Record(const Note& note, absl::Time now);
+
+  bool Busy(const state::Ref& ref) const { return busy_.contains(ref); }
+  void WakeAt(const state::Ref& ref, absl::Time time);
+  void FireTimers(absl::Time now);
+  // Keeps `owner` from being reconciled until `target` changes, at most for `limit`.
+  void BlockUntilNewer(const state::Ref& owner, const state::Ref& target, absl::Time now,
+                       absl::Duration limit);
+  absl::Duration NextBackoff(const state::Ref& ref);
+
+  OperatorOptions options_;
+  state::ActionSink& sink_;
+  Observer* observer_;
+  state::World world_;
+  EventRecorder recorder_;
+  bool leading_ = false;
+
+  state::Refs dirty_;
+  absl::btree_map<state::Ref, absl::Time> timers_;
+  absl::btree_set<std::pair<absl::Time, state::Ref>> due_;
+  absl::btree_map<state::Ref, absl::Time> blocked_;  // not before that instant
+  absl::btree_map<state::Ref, state::Refs> unblocks_;  // target -> owners that wait for it
+  absl::btree_map<state::Ref, int> failures_;          // in a row
+
+  uint64_t next_id_ = 1;
+  absl::btree_map<uint64_t, InFlight> in_flight_;
+  size_t essential_in_flight_ = 0;  // all but events
+  absl::btree_map<state::Ref, int> busy_;
+  // Refused admissions that still count, and until when.
+  absl::btree_map<ObjectKey, absl::Time> settling_;
+
+  absl::btree_map<ObjectKey, WaitingText> waiting_;
+  absl::btree_map<ObjectKey, absl::Time> said_at_;
+  double waiting_tokens_ = 0;
+  absl::Time waiting_filled_ = absl::InfinitePast();
+  absl::btree_map<state::Ref, absl::Time> queue_status_at_;
+
+  uint64_t rejected_ = 0;
+  absl::btree_map<state::Ref, std::string> rejection_texts_;
+};
+
+}  // namespace sluice::reconcile

@@ -1,0 +1,186 @@
+// Status and finalizers of ClusterQueues, LocalQueues and what ClusterQueues refer to.
+#include <algorithm>
+#include <vector>
+
+#include "api/codec.h"
+#include "api/names.h"
+#include "reconcile/reconcilers.h"
+
+namespace sluice::reconcile {
+namespace {
+
+using api::Json;
+
+// Total of one cell as the API shows it.
+Quantity Total(const FlavorResourceAmounts& amounts, const FlavorResource& cell) {
+  const auto found = amounts.find(cell);
+  return QuantityOf(cell.resource, found == amounts.end() ? 0 : found->second);
+}
+
+// One entry for every flavor of the spec, in its order; resources sorted by name.
+std::vector<api::FlavorUsage> FlavorUsages(const api::ClusterQueueSpec& spec,
+                                           const FlavorResourceAmounts& amounts) {
+  std::vector<api::FlavorUsage> usages;
+  for (const api::ResourceGroup& group : spec.resource_groups) {
+    for (const api::FlavorQuotas& flavor : group.flavors) {
+      api::FlavorUsage usage;
+      usage.name = flavor.name;
+      for (const api::ResourceQuota& quota : flavor.resources) {
+        const FlavorResource cell{flavor.name, quota.name};
+        const Quantity total = Total(amounts, cell);
+        const Quantity excess = total - quota.nominal_quota;
+        const bool borrows = !spec.cohort_name.empty() && excess.Sign() > 0;
+        usage.resources.push_back({quota.name, total,
+                                   borrows ? QuantityOf(quota.name, AmountOf(quota.name, excess))
+                                           : QuantityOf(quota.name, 0)});
+      }
+      std::sort(usage.resources.begin(), usage.resources.end(),
+                [](const auto& a, const auto& b) { return a.name < b.name; });
+      usages.push_back(std::move(usage));
+    }
+  }
+  return usages;
+}
+
+std::vector<api::LocalQueueFlavorUsage> LocalUsages(const api::ClusterQueueSpec& spec,
+                                                    const FlavorResourceAmounts& amounts) {
+  std::vector<api::LocalQueueFlavorUsage> usages;
+  for (const api::FlavorUsage& flavor : FlavorUsages(spec, amounts)) {
+    api::LocalQueueFlavorUsage usage;
+    usage.name = flavor.name;
+    for (const api::ResourceUsage& resource : flavor.resources) {
+      usage.resources.push_back({resource.name, resource.total});
+    }
+    usages.push_back(std::move(usage));
+  }
+  return usages;
+}
+
+void SetActive(api::Conditions& conditions, const state::QueueActivity& activity,
+               int64_t generation, absl::Time now) {
+  api::Condition condition;
+  condition.type = api::kActive;
+  condition.status = activity.active ? api::ConditionStatus::kTrue : api::ConditionStatus::kFalse;
+  condition.reason = activity.reason;
+  condition.message = activity.message;
+  condition.observed_generation = generation;
+  api::SetCondition(conditions, std::move(condition), now);
+}
+
+// The whole status as a merge patch. Nobody else writes the status of queues, so the patch needs no
+// resource version; absent lists must be cleared by name.
+template <typename Status>
+state::Action StatusPatch(api::Kind kind, const ObjectKey& key, const Status& status) {
+  Json encoded = api::Encode(status);
+  for (const char* list : {"flavorsReservation", "flavorsUsage"}) {
+    if (!encoded.Has(list)) encoded.Set(list, Json());
+  }
+  return MergePatchAction(kind, key, "status", Json::MakeObject({{"status", std::move(encoded)}}),
+                          "");
+}
+
+// Adds the in-use finalizer to a live object, takes it off a dying one that nothing uses.
+// Returns whether the plan got a write.
+bool Protect(Plan& plan, api::Kind kind, const api::ObjectMeta& metadata, bool in_use) {
+  const bool has = metadata.HasFinalizer(api::kResourceInUse);
+  if (!metadata.Deleting() && !has) {
+    plan.Add(FinalizersAction(kind, metadata.Key(), With(metadata.finalizers, api::kResourceInUse),
+                              metadata.resource_version));
+    return true;
+  }
+  if (metadata.Deleting() && has && !in_use) {
+    plan.Add(FinalizersAction(kind, metadata.Key(),
+                              Without(metadata.finalizers, api::kResourceInUse),
+                              metadata.resource_version));
+    return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+Plan ReconcileClusterQueue(const state::World& world, const ObjectKey& key, absl::Time now) {
+  Plan plan;
+  const auto cluster_queue = world.cluster_queues().Find(key);
+  if (cluster_queue == nullptr) return plan;
+  const state::QueueTotals& totals = world.ClusterQueueTotals(key.name);
+  if (Protect(plan, api::Kind::kClusterQueue, cluster_queue->metadata, totals.reserving > 0)) {
+    return plan;
+  }
+  api::ClusterQueueStatus status = cluster_queue->status;
+  SetActive(status.conditions, world.ActivityOf(key.name), cluster_queue->metadata.generation, now);
+  status.flavors_reservation = FlavorUsages(cluster_queue->spec, totals.reservation);
+  status.flavors_usage = FlavorUsages(cluster_queue->spec, totals.usage);
+  status.pending_workloads = static_cast<int32_t>(world.queues().Pending(key.name).Total());
+  status.reserving_workloads = totals.reserving;
+  status.admitted_workloads = totals.admitted;
+  if (status == cluster_queue->status) return plan;
+  plan.Add(StatusPatch(api::Kind::kClusterQueue, key, status));
+  return plan;
+}
+
+Plan ReconcileLocalQueue(const state::World& world, const ObjectKey& key, absl::Time now) {
+  Plan plan;
+  const auto queue = world.local_queues().Find(key);
+  if (queue == nullptr || queue->metadata.Deleting()) return plan;
+  const auto cluster_queue = world.cluster_queues().Find({"", queue->spec.cluster_queue});
+  const bool stopped = !queue->spec.stop_policy.empty() && queue->spec.stop_policy != "None";
+  state::QueueActivity activity{true, "Ready", "Can submit new workloads to localQueue"};
+  if (stopped) {
+    activity = {false, "Stopped", "LocalQueue is stopped"};
+  } else if (cluster_queue == nullptr) {
+    activity = {false, "ClusterQueueDoesNotExist", "Can't submit new workloads to clusterQueue"};
+  } else if (!world.ActivityOf(cluster_queue->metadata.name).active) {
+    activity = {false, "ClusterQueueIsInactive", "Can't submit new workloads to clusterQueue"};
+  }
+  api::LocalQueueStatus status = queue->status;
+  SetActive(status.conditions, activity, queue->metadata.generation, now);
+  if (cluster_queue == nullptr) {
+    status.pending_workloads = status.reserving_workloads = status.admitted_workloads = 0;
+    status.flavors_reservation.clear();
+    status.flavors_usage.clear();
+  } else {
+    const state::QueueTotals& totals = world.LocalQueueTotals(key);
+    status.pending_workloads = static_cast<int32_t>(
+        stopped ? 0 : world.queues().PendingOfLocalQueue(key).Total());
+    status.reserving_workloads = totals.reserving;
+    status.admitted_workloads = totals.admitted;
+    status.flavors_reservation = LocalUsages(cluster_queue->spec, totals.reservation);
+    status.flavors_usage = LocalUsages(cluster_queue->spec, totals.usage);
+  }
+  if (status == queue->status) return plan;
+  plan.Add(StatusPatch(api::Kind::kLocalQueue, key, status));
+  return plan;
+}
+
+Plan ReconcileResourceFlavor(const state::World& world, const ObjectKey& key) {
+  Plan plan;
+  if (const auto flavor = world.flavors().Find(key)) {
+    Protect(plan, api::Kind::kResourceFlavor, flavor->metadata,
+            !world.UsersOfFlavor(key.name).empty());
+  }
+  return plan;
+}
+
+Plan ReconcileAdmissionCheck(const state::World& world, const ObjectKey& key) {
+  Plan plan;
+  if (const auto check = world.admission_checks().Find(key)) {
+    Protect(plan, api::Kind::kAdmissionCheck, check->metadata,
+            !world.UsersOfCheck(key.name).empty());
+  }
+  return plan;
+}
+
+Plan ReconcileTopology(const state::World& world, const ObjectKey& key) {
+  Plan plan;
+  if (const auto topology = world.topologies().Find(key)) {
+    const auto& flavors = world.flavors().all();
+    const bool in_use = std::any_of(flavors.begin(), flavors.end(), [&](const auto& entry) {
+      return entry.second->spec.topology_name == key.name;
+    });
+    Protect(plan, api::Kind::kTopology, topology->metadata, in_use);
+  }
+  return plan;
+}
+
+}  // namespace sluice::reconcile

@@ -1,0 +1,48 @@
+// The reconcilers: per kind, what should be done for one object as the World stands.
+//
+// Pure functions, level-based: called twice without a change in between they return the same plan,
+// and once the plan's writes are in the World they return an empty one. A key without an object
+// gives an empty plan (except where owned objects must be cleaned up).
+// Source of the behaviour: the public Kueue documentation (concepts and API reference).
+#pragma once
+
+#include "admission/conditions.h"
+#include "reconcile/plan.h"
+#include "state/world.h"
+
+namespace sluice::reconcile {
+
+// Finalizer, Active condition, counts and usage. The status is patched as a whole.
+Plan ReconcileClusterQueue(const state::World& world, const ObjectKey& key, absl::Time now);
+Plan ReconcileLocalQueue(const state::World& world, const ObjectKey& key, absl::Time now);
+
+// Finalizers: an object in use stays until nothing refers to it.
+Plan ReconcileResourceFlavor(const state::World& world, const ObjectKey& key);
+Plan ReconcileAdmissionCheck(const state::World& world, const ObjectKey& key);
+Plan ReconcileTopology(const state::World& world, const ObjectKey& key);
+
+// Everything about a Workload but the admission itself: conditions while it waits, checks, stop
+// policies, deactivation, execution time, retention, orphans.
+Plan ReconcileWorkload(const state::World& world, const ObjectKey& key, absl::Time now);
+
+// A batch/v1 Job: its Workload, start, stop, readiness and end.
+Plan ReconcileJob(const state::World& world, const ObjectKey& key, absl::Time now);
+
+// The write of a Workload's status by the manager of admissions. `strict`: fails with Conflict when
+// the Workload changed since `workload` was read. Adds the first PodsReady condition where readiness
+// is watched, which saves a write of its own.
+state::Action WorkloadStatusAction(const state::World& world, api::Workload workload, absl::Time now,
+                                   bool strict);
+
+// Reporting controllers of events.
+inline constexpr char kAdmissionSource[] = "kueue-admission";
+inline constexpr char kWorkloadSource[] = "kueue-workload-controller";
+
+// Note about a Workload.
+Note WorkloadNote(const api::Workload& workload, const char* source, bool warning,
+                  std::string reason, std::string message);
+
+// How settings choose the forms of reasons.
+admission::StatusOptions StatusOptionsOf(const state::Settings& settings);
+
+}  // namespace sluice::reconcile

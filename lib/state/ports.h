@@ -1,0 +1,81 @@
+// The ports of the loop: what comes in (Event), what goes out (Action) and who takes it (ActionSink).
+//
+// Real, simulated and test implementations exist of each. Everything here is a plain value, so a
+// recorded stream of events is a complete bug report.
+#pragma once
+
+#include <absl/time/time.h>
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <variant>
+
+#include "api/json.h"
+#include "api/kind.h"
+#include "base/object_key.h"
+
+namespace sluice::state {
+
+// One object from a list or a watch. A (re)list of a kind is ListBegin, an Upsert per object,
+// ListEnd: objects that were known before and did not come are gone. The first ListEnd of a kind
+// makes it synced.
+struct ObjectEvent {
+  enum class Type { kListBegin, kUpsert, kDelete, kListEnd };
+  Type type = Type::kUpsert;
+  api::Kind kind = api::Kind::kWorkload;
+  api::Json object;  // empty for kListBegin and kListEnd
+};
+
+// The answer to an action.
+struct Reply {
+  uint64_t action_id = 0;
+  // HTTP status code; 0 when no answer came in time (the write may or may not have happened).
+  int code = 0;
+  std::string reason;   // Status.reason of the API ("Conflict", "NotFound", ...), "" on success
+  std::string message;  // human text of the failure
+  api::Json object;     // the object as stored, on success
+  bool ok() const { return code >= 200 && code < 300; }
+};
+
+// This process became, or is no longer, the one that writes.
+struct LeaderChange {
+  bool leading = false;
+};
+
+using Event = std::variant<ObjectEvent, Reply, LeaderChange>;
+
+enum class Verb { kCreate, kUpdate, kMergePatch, kJsonPatch, kApply, kDelete };
+
+// One write to the API server. Never depends on another action in flight; order matters only where
+// the owner waits for the reply before it submits the next.
+struct Action {
+  uint64_t id = 0;  // unique in the process; the Reply carries it
+  Verb verb = Verb::kMergePatch;
+  api::Kind kind = api::Kind::kWorkload;
+  ObjectKey key;
+  std::string subresource;    // "" or "status"
+  api::Json body;             // object, patch, or DeleteOptions
+  std::string field_manager;  // for kApply (required), others optional
+  bool force = false;         // for kApply: take over fields of other managers
+  // Events are the first to be dropped or delayed when the API server pushes back.
+  bool best_effort = false;
+};
+
+// Takes actions. Never blocks and never fails: every failure is a Reply.
+class ActionSink {
+ public:
+  virtual ~ActionSink() = default;
+  virtual void Submit(Action action) = 0;
+};
+
+// Gives events in order.
+class EventSource {
+ public:
+  virtual ~EventSource() = default;
+  // The next event, or nullopt when none came before the instant (or Stop was asked).
+  virtual std::optional<Event> Next(absl::Time deadline) = 0;
+};
+
+}  // namespace sluice::state

@@ -1,0 +1,91 @@
+#include "state/recording.h"
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include "base/status.h"
+#include "base/time.h"
+
+namespace sluice::state {
+namespace {
+
+using api::Json;
+
+constexpr std::array<std::pair<ObjectEvent::Type, const char*>, 4> kTypes = {
+    {{ObjectEvent::Type::kListBegin, "listBegin"},
+     {ObjectEvent::Type::kUpsert, "upsert"},
+     {ObjectEvent::Type::kDelete, "delete"},
+     {ObjectEvent::Type::kListEnd, "listEnd"}}};
+
+Json EncodeObject(const ObjectEvent& event) {
+  const auto name = std::find_if(kTypes.begin(), kTypes.end(),
+                                 [&](const auto& entry) { return entry.first == event.type; });
+  const api::KindInfo& info = api::InfoOf(event.kind);
+  Json json = Json::MakeObject({{"type", name->second}, {"group", info.group}, {"kind", info.name}});
+  if (!event.object.IsNull()) json.Set("object", event.object);
+  return json;
+}
+
+absl::StatusOr<Event> DecodeObject(const Json& json) {
+  const std::string type = json.GetString("type");
+  const auto found = std::find_if(kTypes.begin(), kTypes.end(),
+                                  [&](const auto& entry) { return type == entry.second; });
+  if (found == kTypes.end()) return InvalidArgument("object.type: \"{}\" is not known", type);
+  const api::KindInfo* info = api::FindKind(json.GetString("group"), json.GetString("kind"));
+  if (info == nullptr) {
+    return InvalidArgument("object.kind: \"{}\" is not known", json.GetString("kind"));
+  }
+  ObjectEvent event;
+  event.type = found->first;
+  event.kind = info->kind;
+  if (const Json* object = json.Find("object")) event.object = *object;
+  return Event(std::move(event));
+}
+
+Event DecodeReply(const Json& json) {
+  Reply reply;
+  if (const Json* id = json.Find("id")) reply.action_id = static_cast<uint64_t>(id->AsInt());
+  if (const Json* code = json.Find("code")) reply.code = static_cast<int>(code->AsInt());
+  reply.reason = json.GetString("reason");
+  reply.message = json.GetString("message");
+  if (const Json* object = json.Find("object")) reply.object = *object;
+  return Event(std::move(reply));
+}
+
+}  // namespace
+
+std::string EncodeEvent(const Event& event, absl::Time time) {
+  Json json = Json::MakeObject({{"time", absl::FormatTime(absl::RFC3339_full, time,
+                                                          absl::UTCTimeZone())}});
+  if (const auto* object = std::get_if<ObjectEvent>(&event)) {
+    json.Set("object", EncodeObject(*object));
+  } else if (const auto* reply = std::get_if<Reply>(&event)) {
+    json.Set("reply", Json::MakeObject({{"id", static_cast<int64_t>(reply->action_id)},
+                                        {"code", reply->code},
+                                        {"reason", reply->reason},
+                                        {"message", reply->message},
+                                        {"object", reply->object}}));
+  } else {
+    json.Set("leading", std::get<LeaderChange>(event).leading);
+  }
+  return json.Text();
+}
+
+absl::StatusOr<RecordedEvent> DecodeEvent(const std::string& line) {
+  ASSIGN_OR_RETURN(const Json json, api::ParseJson(line));
+  RecordedEvent recorded;
+  ASSIGN_OR_RETURN(recorded.time, ParseTime(json.GetString("time")));
+  if (const Json* object = json.Find("object")) {
+    ASSIGN_OR_RETURN(recorded.event, DecodeObject(*object));
+  } else if (const Json* reply = json.Find("reply")) {
+    recorded.event = DecodeReply(*reply);
+  } else if (const Json* leading = json.Find("leading")) {
+    recorded.event = LeaderChange{leading->AsBool()};
+  } else {
+    return InvalidArgument("the line has none of object, reply and leading");
+  }
+  return recorded;
+}
+
+}  // namespace sluice::state

@@ -1,0 +1,284 @@
+#include "state/world.h"
+
+#include <algorithm>
+
+#include "api/codec.h"
+#include "api/names.h"
+#include "base/check.h"
+
+namespace sluice::state {
+namespace {
+
+// Without its pod sets a Workload that we cannot read in full still counts what it holds.
+api::Json WithoutPodSets(const api::Json& object) {
+  api::Json stripped = object;
+  if (api::Json* spec = stripped.Find("spec")) spec->Erase("podSets");
+  return stripped;
+}
+
+ObjectKey KeyOf(const api::Json& object) {
+  return {object.GetString("metadata", "namespace"), object.GetString("metadata", "name")};
+}
+
+queueing::RequestOptions MakeRequestOptions(const Settings& settings) {
+  queueing::RequestOptions options;
+  options.exclude_prefixes = settings.resources.exclude_resource_prefixes;
+  for (const ResourceTransformation& rule : settings.resources.transformations) {
+    options.transformations.push_back(
+        {rule.input, rule.strategy == ResourceTransformation::Strategy::kReplace,
+         rule.multiply_by, rule.outputs});
+  }
+  options.reclaimable_pods = settings.gates.Enabled("ReclaimablePods");
+  return options;
+}
+
+queueing::OrderOptions MakeOrderOptions(const Settings& settings) {
+  queueing::OrderOptions options;
+  options.order_by_eviction =
+      !settings.wait_for_pods_ready ||
+      settings.wait_for_pods_ready->requeuing_strategy.timestamp == RequeuingTimestamp::kEviction;
+  options.priority_boost = settings.gates.Enabled("PriorityBoost");
+  options.priority_sorting_within_cohort = settings.gates.Enabled("PrioritySortingWithinCohort");
+  options.admission_gated_by = settings.gates.Enabled("AdmissionGatedBy");
+  options.equivalence_hashing = settings.gates.Enabled("SchedulingEquivalenceHashing");
+  return options;
+}
+
+}  // namespace
+
+World::World(const Settings& settings)
+    : settings_(settings),
+      request_options_(MakeRequestOptions(settings)),
+      order_options_(MakeOrderOptions(settings)) {
+  snapshot_.options.ignore_undeclared =
+      settings.resources.quota_check_strategy == QuotaCheckStrategy::kIgnoreUndeclared;
+  snapshot_.options.flavor_fungibility = settings.gates.Enabled("FlavorFungibility");
+  snapshot_.options.priority_sorting_within_cohort =
+      settings.gates.Enabled("PrioritySortingWithinCohort");
+}
+
+const std::vector<api::Kind>& World::WatchedKinds() {
+  static const std::vector<api::Kind> kKinds = {
+      api::Kind::kClusterQueue,   api::Kind::kLocalQueue,
+      api::Kind::kCohort,         api::Kind::kWorkload,
+      api::Kind::kResourceFlavor, api::Kind::kTopology,
+      api::Kind::kAdmissionCheck, api::Kind::kWorkloadPriorityClass,
+      api::Kind::kJob,            api::Kind::kNamespace,
+      api::Kind::kLimitRange,     api::Kind::kPriorityClass,
+      api::Kind::kRuntimeClass};
+  return kKinds;
+}
+
+bool World::Synced() const { return synced_.size() == WatchedKinds().size(); }
+
+template <typename Visit>
+void World::WithStore(api::Kind kind, Visit visit) {
+  switch (kind) {
+    case api::Kind::kClusterQueue:
+      return visit(cluster_queues_);
+    case api::Kind::kLocalQueue:
+      return visit(local_queues_);
+    case api::Kind::kCohort:
+      return visit(cohorts_);
+    case api::Kind::kWorkload:
+      return visit(workloads_);
+    case api::Kind::kResourceFlavor:
+      return visit(flavors_);
+    case api::Kind::kTopology:
+      return visit(topologies_);
+    case api::Kind::kAdmissionCheck:
+      return visit(admission_checks_);
+    case api::Kind::kWorkloadPriorityClass:
+      return visit(workload_priority_classes_);
+    case api::Kind::kJob:
+      return visit(jobs_);
+    case api::Kind::kNamespace:
+      return visit(namespaces_);
+    case api::Kind::kLimitRange:
+      return visit(limit_ranges_);
+    case api::Kind::kPriorityClass:
+      return visit(priority_classes_);
+    case api::Kind::kRuntimeClass:
+      return visit(runtime_classes_);
+    default:
+      SLUICE_CHECK(false, "kind {} is not watched", api::InfoOf(kind).name);
+  }
+}
+
+std::optional<Rejection> World::Apply(const ObjectEvent& event, absl::Time now, Refs& touched) {
+  std::optional<Rejection> rejected;
+  switch (event.type) {
+    case ObjectEvent::Type::kListBegin:
+      listing_[event.kind].clear();
+      break;
+    case ObjectEvent::Type::kListEnd:
+      WithStore(event.kind,
+                [&](auto& store) { FinishList(store, event.kind, now, touched); });
+      break;
+    case ObjectEvent::Type::kUpsert:
+    case ObjectEvent::Type::kDelete:
+      WithStore(event.kind, [&](auto& store) { rejected = Take(store, event, now, touched); });
+      break;
+  }
+  return rejected;
+}
+
+template <typename T>
+void World::FinishList(Store<T>& store, api::Kind kind, absl::Time now, Refs& touched) {
+  const absl::btree_set<ObjectKey> seen = std::move(listing_[kind]);
+  listing_.erase(kind);
+  std::vector<ObjectKey> gone;
+  for (const auto& [key, object] : store.all()) {
+    if (!seen.contains(key)) gone.push_back(key);
+  }
+  for (const ObjectKey& key : gone) {
+    const std::shared_ptr<const T> before = store.Find(key);
+    store.Erase(key);
+    Changed<T>(key, before, nullptr, now, touched);
+    touched.insert({kind, key});
+  }
+  synced_.insert(kind);
+}
+
+template <typename T>
+std::optional<Rejection> World::Take(Store<T>& store, const ObjectEvent& event, absl::Time now,
+                                     Refs& touched) {
+  const ObjectKey key = KeyOf(event.object);
+  const Ref ref{event.kind, key};
+  const std::string version = event.object.GetString("metadata", "resourceVersion");
+  const std::shared_ptr<const T> before = store.Find(key);
+  if (const auto list = listing_.find(event.kind); list != listing_.end()) list->second.insert(key);
+  // Our own write's reply and the watch bring the same object in any order.
+  if (before != nullptr && !NewerVersion(version, before->metadata.resource_version)) {
+    const bool same = version == before->metadata.resource_version;
+    if (event.type == ObjectEvent::Type::kUpsert || !same) return std::nullopt;
+  }
+  touched.insert(ref);
+  if (event.type == ObjectEvent::Type::kDelete) {
+    store.Erase(key);
+    Changed<T>(key, before, nullptr, now, touched);
+    return std::nullopt;
+  }
+  absl::StatusOr<T> decoded = api::Decode<T>(event.object);
+  std::optional<Rejection> rejected;
+  if (!decoded.ok()) {
+    rejected = Rejection{ref, event.object.GetString("metadata", "uid"),
+                         std::string(decoded.status().message())};
+    if constexpr (std::is_same_v<T, api::Workload>) {
+      decoded = api::Decode<T>(WithoutPodSets(event.object));
+    }
+    if (!decoded.ok()) return rejected;
+  }
+  auto after = std::make_shared<const T>(std::move(decoded).value());
+  store.Put(key, after);
+  Changed<T>(key, before, after, now, touched);
+  return rejected;
+}
+
+template <typename T>
+void World::Changed(const ObjectKey& key, const std::shared_ptr<const T>& before,
+                    const std::shared_ptr<const T>& after, absl::Time now, Refs& touched) {
+  // Job, PriorityClass, Cohort and Topology need nothing here: their own key is touched.
+  if constexpr (std::is_same_v<T, api::Workload>) {
+    WorkloadChanged(key, before.get(), after.get(), now, touched);
+  } else if constexpr (std::is_same_v<T, api::ClusterQueue>) {
+    ClusterQueueChanged(key.name, before.get(), after, touched);
+  } else if constexpr (std::is_same_v<T, api::LocalQueue>) {
+    LocalQueueChanged(key, before.get(), after.get(), now, touched);
+  } else if constexpr (std::is_same_v<T, api::ResourceFlavor>) {
+    if (after == nullptr) {
+      snapshot_.flavors.erase(key.name);
+    } else {
+      snapshot_.flavors[key.name] = after;
+    }
+    if (before == nullptr || after == nullptr || before->spec != after->spec) {
+      RefreshUsers(by_flavor_, key.name, touched);
+    }
+  } else if constexpr (std::is_same_v<T, api::AdmissionCheck>) {
+    RefreshUsers(by_check_, key.name, touched);
+  } else if constexpr (std::is_same_v<T, api::Topology>) {
+    for (const auto& [flavor, object] : flavors_.all()) {
+      if (object->spec.topology_name == key.name) RefreshUsers(by_flavor_, flavor.name, touched);
+    }
+  } else if constexpr (std::is_same_v<T, api::WorkloadPriorityClass>) {
+    if (before != nullptr && after != nullptr && before->value == after->value) return;
+    for (const auto& [workload_key, workload] : workloads_.all()) {
+      const auto& ref = workload->spec.priority_class_ref;
+      if (ref && ref->group == api::kKueueGroup && ref->name == key.name) {
+        touched.insert({api::Kind::kWorkload, workload_key});
+      }
+    }
+  } else if constexpr (std::is_same_v<T, api::Namespace>) {
+    if (after == nullptr) {
+      snapshot_.namespaces.erase(key.name);
+    } else {
+      snapshot_.namespaces[key.name] = after;
+    }
+    NamespaceChanged(key, before.get(), after.get(), now, touched);
+  } else if constexpr (std::is_same_v<T, api::LimitRange>) {
+    if (before == nullptr || after == nullptr || before->limits != after->limits) {
+      EnqueueNamespace(key.ns, now, touched);
+    }
+  } else if constexpr (std::is_same_v<T, api::RuntimeClass>) {
+    for (const auto& [ns, object] : namespaces_.all()) EnqueueNamespace(ns.name, now, touched);
+  }
+}
+
+void World::NamespaceChanged(const ObjectKey& key, const api::Namespace* before,
+                             const api::Namespace* after, absl::Time now, Refs& touched) {
+  if (before != nullptr && after != nullptr && before->metadata.labels == after->metadata.labels) {
+    return;
+  }
+  EnqueueNamespace(key.name, now, touched);
+  if (after != nullptr) {
+    for (const auto& [name, cluster_queue] : cluster_queues_.all()) {
+      if (admission::NamespaceMatches(*cluster_queue, *after)) releases_.insert(name.name);
+    }
+  }
+  const auto& jobs = jobs_.all();
+  for (auto it = jobs.lower_bound(ObjectKey{key.name, ""});
+       it != jobs.end() && it->first.ns == key.name; ++it) {
+    touched.insert({api::Kind::kJob, it->first});
+  }
+}
+
+void World::RefreshUsers(const absl::btree_map<std::string, absl::btree_set<std::string>>& index,
+                         const std::string& name, Refs& touched) {
+  const auto users = index.find(name);
+  if (users == index.end()) return;
+  for (const std::string& cluster_queue : users->second) {
+    RefreshActivity(cluster_queue, touched);
+    releases_.insert(cluster_queue);
+  }
+}
+
+void World::RunReleases(absl::Time now) {
+  const absl::btree_set<std::string> releases = std::move(releases_);
+  releases_.clear();
+  for (const std::string& name : releases) {
+    const std::shared_ptr<const api::ClusterQueue> cluster_queue = cluster_queues_.Find({"", name});
+    if (cluster_queue == nullptr) continue;
+    queues_.ReleaseParked(name, now,
+                          [&](const std::string& ns) { return NamespaceAllowed(name, ns); });
+  }
+}
+
+std::shared_ptr<const api::Workload> World::AssumedOrStored(const ObjectKey& key) const {
+  const auto found = assumed_.find(key);
+  return found == assumed_.end() ? workloads_.Find(key) : found->second;
+}
+
+queueing::RequestContext World::RequestContextFor(const std::string& ns) const {
+  queueing::RequestContext context;
+  const auto& all = limit_ranges_.all();
+  for (auto it = all.lower_bound(ObjectKey{ns, ""}); it != all.end() && it->first.ns == ns; ++it) {
+    context.limit_ranges.push_back(it->second.get());
+  }
+  context.runtime_class = [this](const std::string& name) {
+    return runtime_classes_.Find({"", name}).get();
+  };
+  context.options = &request_options_;
+  return context;
+}
+
+}  // namespace sluice::state

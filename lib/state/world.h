@@ -1,0 +1,213 @@
+// World: everything the controller knows, rebuilt from API objects alone.
+//
+// Apply() takes one change and returns the keys that may now need work; the indexes (queues, quota,
+// owners) follow in time proportional to what changed. Assume() makes an admission count before the
+// API server has confirmed it; Confirm or Forget ends that. Single thread (the loop's); no I/O.
+// Everything in it can be recomputed from the objects: after a crash nothing is missing.
+#pragma once
+
+#include <absl/container/btree_map.h>
+#include <absl/container/btree_set.h>
+#include <absl/time/time.h>
+
+#include <compare>
+#include <memory>
+#include <optional>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "admission/snapshot.h"
+#include "api/kueue_types.h"
+#include "queueing/queue_manager.h"
+#include "queueing/requests.h"
+#include "quota/tree.h"
+#include "state/ports.h"
+#include "state/settings.h"
+#include "state/store.h"
+
+namespace sluice::state {
+
+// An object that may need work.
+struct Ref {
+  api::Kind kind = api::Kind::kWorkload;
+  ObjectKey key;
+  auto operator<=>(const Ref&) const = default;
+};
+using Refs = absl::btree_set<Ref>;
+
+// An object that could not be decoded. The version known before (if any) stays in force.
+struct Rejection {
+  Ref ref;
+  std::string uid;
+  std::string error;
+};
+
+// What the Workloads of one queue hold.
+struct QueueTotals {
+  int32_t reserving = 0;
+  int32_t admitted = 0;
+  FlavorResourceAmounts reservation;  // of all that hold quota
+  FlavorResourceAmounts usage;        // of the admitted ones
+  bool operator==(const QueueTotals&) const = default;
+};
+
+// Why a ClusterQueue is or is not active, as its condition says it.
+struct QueueActivity {
+  bool active = false;
+  std::string reason;
+  std::string message;
+  bool operator==(const QueueActivity&) const = default;
+};
+
+class World {
+ public:
+  explicit World(const Settings& settings);
+  World(const World&) = delete;
+  World& operator=(const World&) = delete;
+
+  // Takes one event in. `touched` receives every key that may need work. Objects older than the one
+  // held are ignored. A rejection is returned when the object cannot be decoded.
+  std::optional<Rejection> Apply(const ObjectEvent& event, absl::Time now, Refs& touched);
+  // Every kind that decisions depend on has been listed.
+  bool Synced() const;
+  static const std::vector<api::Kind>& WatchedKinds();
+
+  // Counts `admitted` (the workload as it will be once the write lands) from now on.
+  void Assume(std::shared_ptr<const api::Workload> admitted);
+  // Ends the assumption without admission (the write failed for good) and counts what the API says.
+  void Forget(const ObjectKey& key, absl::Time now, Refs& touched);
+  bool IsAssumed(const ObjectKey& key) const { return assumed_.contains(key); }
+  // All that hold quota, assumed ones included.
+  std::shared_ptr<const api::Workload> AssumedOrStored(const ObjectKey& key) const;
+
+  const Settings& settings() const { return settings_; }
+  const Store<api::ClusterQueue>& cluster_queues() const { return cluster_queues_; }
+  const Store<api::LocalQueue>& local_queues() const { return local_queues_; }
+  const Store<api::Cohort>& cohorts() const { return cohorts_; }
+  const Store<api::ResourceFlavor>& flavors() const { return flavors_; }
+  const Store<api::Topology>& topologies() const { return topologies_; }
+  const Store<api::AdmissionCheck>& admission_checks() const { return admission_checks_; }
+  const Store<api::WorkloadPriorityClass>& workload_priority_classes() const {
+    return workload_priority_classes_;
+  }
+  const Store<api::Workload>& workloads() const { return workloads_; }
+  const Store<api::Job>& jobs() const { return jobs_; }
+  const Store<api::Namespace>& namespaces() const { return namespaces_; }
+  const Store<api::LimitRange>& limit_ranges() const { return limit_ranges_; }
+  const Store<api::PriorityClass>& priority_classes() const { return priority_classes_; }
+  const Store<api::RuntimeClass>& runtime_classes() const { return runtime_classes_; }
+
+  queueing::QueueManager& queues() { return queues_; }
+  const queueing::QueueManager& queues() const { return queues_; }
+  const quota::Tree& tree() const { return snapshot_.tree; }
+
+  // Keys of the Workloads that name an owner of that kind and name in the namespace.
+  std::vector<ObjectKey> WorkloadsOwnedBy(const std::string& ns, const std::string& kind,
+                                          const std::string& name) const;
+  // Keys of the LocalQueues that point to the ClusterQueue.
+  std::vector<ObjectKey> LocalQueuesOf(const std::string& cluster_queue) const;
+  // Keys of Workloads that name that LocalQueue in their spec.
+  std::vector<ObjectKey> WorkloadsOfLocalQueue(const ObjectKey& local_queue) const;
+  // The ClusterQueue that the Workload's LocalQueue names, "" when there is no such LocalQueue.
+  std::string ClusterQueueOf(const api::Workload& workload) const;
+
+  const QueueTotals& ClusterQueueTotals(const std::string& name) const;
+  const QueueTotals& LocalQueueTotals(const ObjectKey& key) const;
+  QueueActivity ActivityOf(const std::string& cluster_queue) const;
+  // Names of ClusterQueues that use the flavor / the check.
+  std::vector<std::string> UsersOfFlavor(const std::string& flavor) const;
+  std::vector<std::string> UsersOfCheck(const std::string& check) const;
+
+  // Moves workloads whose chances changed since the last call back into their queues.
+  void RunReleases(absl::Time now);
+  bool HasReleases() const { return !releases_.empty(); }
+  // What a cycle looks at, kept current. A cycle changes only usage in its tree, and undoes that.
+  admission::Snapshot& snapshot() { return snapshot_; }
+  queueing::RequestContext RequestContextFor(const std::string& ns) const;
+  // The namespace's labels match the selector of the ClusterQueue.
+  bool NamespaceAllowed(const std::string& cluster_queue, const std::string& ns) const;
+
+ private:
+  using WorkloadPtr = std::shared_ptr<const api::Workload>;
+  struct Contribution {  // what a workload adds to the totals
+    std::string cluster_queue;
+    ObjectKey local_queue;
+    FlavorResourceAmounts usage;
+    bool admitted = false;
+    bool operator==(const Contribution&) const = default;
+  };
+
+  template <typename T>
+  std::optional<Rejection> Take(Store<T>& store, const ObjectEvent& event, absl::Time now,
+                                Refs& touched);
+  template <typename T>
+  void FinishList(Store<T>& store, api::Kind kind, absl::Time now, Refs& touched);
+  // Calls `visit(store)` for the store of the kind.
+  template <typename Visit>
+  void WithStore(api::Kind kind, Visit visit);
+
+  // Each reacts to one object that came, changed or went (before or after may be null).
+  template <typename T>
+  void Changed(const ObjectKey& key, const std::shared_ptr<const T>& before,
+               const std::shared_ptr<const T>& after, absl::Time now, Refs& touched);
+  void WorkloadChanged(const ObjectKey& key, const api::Workload* before,
+                       const api::Workload* after, absl::Time now, Refs& touched);
+  void ClusterQueueChanged(const std::string& name, const api::ClusterQueue* before,
+                           const std::shared_ptr<const api::ClusterQueue>& after, Refs& touched);
+  void NamespaceChanged(const ObjectKey& key, const api::Namespace* before,
+                        const api::Namespace* after, absl::Time now, Refs& touched);
+  void LocalQueueChanged(const ObjectKey& key, const api::LocalQueue* before,
+                         const api::LocalQueue* after, absl::Time now, Refs& touched);
+
+  void IndexWorkload(const ObjectKey& key, const api::Workload& workload, bool add);
+  // Brings totals and quota in line with the workload as it is (or is assumed to be).
+  void Account(const ObjectKey& key, Refs& touched);
+  void AddContribution(const Contribution& contribution, int32_t sign);
+  // Puts the workload into its queue, refreshes it there, or takes it out.
+  void Enqueue(const ObjectKey& key, absl::Time now, Refs& touched);
+  void EnqueueNamespace(const std::string& ns, absl::Time now, Refs& touched);
+  void RefreshActivity(const std::string& cluster_queue, Refs& touched);
+  void RefreshUsers(const absl::btree_map<std::string, absl::btree_set<std::string>>& index,
+                    const std::string& name, Refs& touched);
+  QueueActivity ComputeActivity(const api::ClusterQueue& cluster_queue) const;
+
+  Settings settings_;
+  queueing::RequestOptions request_options_;
+  queueing::OrderOptions order_options_;
+  Store<api::ClusterQueue> cluster_queues_;
+  Store<api::LocalQueue> local_queues_;
+  Store<api::Cohort> cohorts_;
+  Store<api::ResourceFlavor> flavors_;
+  Store<api::Topology> topologies_;
+  Store<api::AdmissionCheck> admission_checks_;
+  Store<api::WorkloadPriorityClass> workload_priority_classes_;
+  Store<api::Workload> workloads_;
+  Store<api::Job> jobs_;
+  Store<api::Namespace> namespaces_;
+  Store<api::LimitRange> limit_ranges_;
+  Store<api::PriorityClass> priority_classes_;
+  Store<api::RuntimeClass> runtime_classes_;
+
+  absl::btree_set<api::Kind> synced_;
+  absl::btree_map<api::Kind, absl::btree_set<ObjectKey>> listing_;  // keys seen by a running list
+
+  absl::btree_map<ObjectKey, WorkloadPtr> assumed_;
+  absl::btree_map<ObjectKey, Contribution> contributions_;
+  absl::btree_map<std::string, QueueTotals> cluster_queue_totals_;
+  absl::btree_map<ObjectKey, QueueTotals> local_queue_totals_;
+  absl::btree_map<std::string, QueueActivity> activity_;
+  absl::btree_set<std::string> releases_;  // ClusterQueues whose parked workloads may fit now
+
+  using OwnerKey = std::tuple<std::string, std::string, std::string>;  // namespace, kind, name
+  absl::btree_map<OwnerKey, absl::btree_set<ObjectKey>> by_owner_;
+  absl::btree_map<ObjectKey, absl::btree_set<ObjectKey>> by_local_queue_;
+  absl::btree_map<std::string, absl::btree_set<ObjectKey>> local_queues_by_cluster_queue_;
+  absl::btree_map<std::string, absl::btree_set<std::string>> by_flavor_;
+  absl::btree_map<std::string, absl::btree_set<std::string>> by_check_;
+
+  queueing::QueueManager queues_;
+  admission::Snapshot snapshot_;
+};
+
+}  // namespace sluice::state

@@ -1,0 +1,245 @@
+// The part of World that follows ClusterQueues and LocalQueues: quota, activity, membership.
+#include <algorithm>
+
+#include "api/names.h"
+#include "state/world.h"
+
+namespace sluice::state {
+namespace {
+
+constexpr char kMultiKueueController[] = "kueue.x-k8s.io/multikueue";
+
+bool Stopped(const std::string& stop_policy) {
+  return !stop_policy.empty() && stop_policy != "None";
+}
+
+std::string Join(const std::vector<std::string>& parts, const char* separator) {
+  std::string joined;
+  for (const std::string& part : parts) {
+    if (!joined.empty()) joined += separator;
+    joined += part;
+  }
+  return joined;
+}
+
+std::vector<std::string> FlavorsOf(const api::ClusterQueueSpec& spec) {
+  std::vector<std::string> names;
+  for (const api::ResourceGroup& group : spec.resource_groups) {
+    for (const api::FlavorQuotas& flavor : group.flavors) names.push_back(flavor.name);
+  }
+  return names;
+}
+
+std::vector<std::string> ChecksOf(const api::ClusterQueueSpec& spec) {
+  std::vector<std::string> names;
+  if (spec.admission_checks_strategy) {
+    for (const auto& rule : spec.admission_checks_strategy->admission_checks) {
+      names.push_back(rule.name);
+    }
+  }
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+// Parts of the API that are accepted but not enforced yet. A queue that needs one of them admits
+// nothing rather than something wrong.
+std::vector<std::string> UnsupportedParts(const api::ClusterQueueSpec& spec) {
+  std::vector<std::string> parts;
+  if (!spec.cohort_name.empty()) parts.push_back("spec.cohortName");
+  if (spec.preemption) {
+    const api::ClusterQueuePreemption& preemption = *spec.preemption;
+    const auto used = [](const std::string& policy) { return !policy.empty() && policy != "Never"; };
+    if (used(preemption.within_cluster_queue)) {
+      parts.push_back("spec.preemption.withinClusterQueue");
+    }
+    if (used(preemption.reclaim_within_cohort)) {
+      parts.push_back("spec.preemption.reclaimWithinCohort");
+    }
+    if (preemption.borrow_within_cohort && used(preemption.borrow_within_cohort->policy)) {
+      parts.push_back("spec.preemption.borrowWithinCohort");
+    }
+  }
+  return parts;
+}
+
+}  // namespace
+
+void World::ClusterQueueChanged(const std::string& name, const api::ClusterQueue* before,
+                                const std::shared_ptr<const api::ClusterQueue>& after,
+                                Refs& touched) {
+  const auto index = [&](const api::ClusterQueue& queue, bool add) {
+    for (const std::string& flavor : FlavorsOf(queue.spec)) {
+      touched.insert({api::Kind::kResourceFlavor, {"", flavor}});
+      add ? static_cast<void>(by_flavor_[flavor].insert(name))
+          : static_cast<void>(by_flavor_[flavor].erase(name));
+    }
+    for (const std::string& check : ChecksOf(queue.spec)) {
+      touched.insert({api::Kind::kAdmissionCheck, {"", check}});
+      add ? static_cast<void>(by_check_[check].insert(name))
+          : static_cast<void>(by_check_[check].erase(name));
+    }
+  };
+  const bool spec_changed = before == nullptr || after == nullptr || before->spec != after->spec;
+  if (spec_changed) {
+    if (before != nullptr) index(*before, false);
+    if (after != nullptr) index(*after, true);
+  }
+  if (after == nullptr) {
+    snapshot_.tree.RemoveClusterQueue(name);
+    queues_.RemoveClusterQueue(name);
+    activity_.erase(name);
+    snapshot_.cluster_queues.erase(name);
+    for (const ObjectKey& key : LocalQueuesOf(name)) touched.insert({api::Kind::kLocalQueue, key});
+    return;
+  }
+  snapshot_.cluster_queues[name].cluster_queue = after;
+  if (spec_changed) {
+    snapshot_.tree.SetClusterQueue(name, after->spec.cohort_name, admission::LimitsOf(after->spec.resource_groups));
+    releases_.insert(name);
+  }
+  RefreshActivity(name, touched);
+}
+
+void World::RefreshActivity(const std::string& name, Refs& touched) {
+  const std::shared_ptr<const api::ClusterQueue> cluster_queue = cluster_queues_.Find({"", name});
+  if (cluster_queue == nullptr) return;
+  const QueueActivity activity = ComputeActivity(*cluster_queue);
+  queues_.AddClusterQueue(name, {queueing::StrategyOf(*cluster_queue), activity.active});
+  snapshot_.cluster_queues[name].active = activity.active;
+  QueueActivity& stored = activity_[name];
+  if (stored == activity) return;
+  const bool flipped = stored.active != activity.active || stored.reason.empty();
+  stored = activity;
+  touched.insert({api::Kind::kClusterQueue, {"", name}});
+  if (!flipped) return;
+  for (const ObjectKey& key : LocalQueuesOf(name)) {
+    touched.insert({api::Kind::kLocalQueue, key});
+    for (const ObjectKey& workload : WorkloadsOfLocalQueue(key)) {
+      touched.insert({api::Kind::kWorkload, workload});
+    }
+  }
+}
+
+QueueActivity World::ComputeActivity(const api::ClusterQueue& cluster_queue) const {
+  if (cluster_queue.metadata.Deleting()) {
+    return {false, "Terminating", "Can't admit new workloads; clusterQueue is terminating"};
+  }
+  std::vector<std::string> reasons;
+  std::vector<std::string> texts;
+  const auto add = [&](const char* reason, std::string text) {
+    reasons.emplace_back(reason);
+    texts.push_back(std::move(text));
+  };
+  if (Stopped(cluster_queue.spec.stop_policy)) add("Stopped", "is stopped");
+  std::vector<std::string> missing;
+  for (const std::string& flavor : FlavorsOf(cluster_queue.spec)) {
+    if (!flavors_.Contains({"", flavor})) missing.push_back(flavor);
+  }
+  if (!missing.empty()) {
+    add("FlavorNotFound", "references missing ResourceFlavor(s): " + Join(missing, ","));
+  }
+  std::vector<std::string> missing_checks;
+  std::vector<std::string> inactive_checks;
+  std::vector<std::string> multikueue_checks;
+  for (const std::string& name : ChecksOf(cluster_queue.spec)) {
+    const std::shared_ptr<const api::AdmissionCheck> check = admission_checks_.Find({"", name});
+    if (check == nullptr) {
+      missing_checks.push_back(name);
+      continue;
+    }
+    if (!api::IsTrue(check->conditions, api::kActive)) inactive_checks.push_back(name);
+    if (check->spec.controller_name == kMultiKueueController) multikueue_checks.push_back(name);
+  }
+  if (!missing_checks.empty()) {
+    add("AdmissionCheckNotFound",
+        "references missing AdmissionCheck(s): " + Join(missing_checks, ","));
+  }
+  if (!inactive_checks.empty()) {
+    add("AdmissionCheckInactive",
+        "references inactive AdmissionCheck(s): " + Join(inactive_checks, ","));
+  }
+  if (multikueue_checks.size() > 1) {
+    add("MultipleMultiKueueAdmissionChecks",
+        "Cannot use multiple MultiKueue AdmissionChecks on the same ClusterQueue, found: " +
+            Join(multikueue_checks, ","));
+  }
+  std::vector<std::string> unsupported = UnsupportedParts(cluster_queue.spec);
+  for (const std::string& flavor : FlavorsOf(cluster_queue.spec)) {
+    const std::shared_ptr<const api::ResourceFlavor> object = flavors_.Find({"", flavor});
+    if (object == nullptr || object->spec.topology_name.empty()) continue;
+    if (!topologies_.Contains({"", object->spec.topology_name})) {
+      add("TopologyNotFound", "there is no Topology \"" + object->spec.topology_name +
+                                  "\" for TAS flavor \"" + flavor + "\"");
+    } else {
+      unsupported.push_back("topologyName of ResourceFlavor " + flavor);
+    }
+  }
+  if (!unsupported.empty()) {
+    add("UnsupportedFeature", "uses what is not supported yet: " + Join(unsupported, ","));
+  }
+  if (reasons.empty()) return {true, "Ready", "Can admit new workloads"};
+  return {false, reasons.front(), "Can't admit new workloads: " + Join(texts, ", ") + "."};
+}
+
+void World::LocalQueueChanged(const ObjectKey& key, const api::LocalQueue* before,
+                              const api::LocalQueue* after, absl::Time now, Refs& touched) {
+  if (before != nullptr && after != nullptr && before->spec == after->spec &&
+      before->metadata.Deleting() == after->metadata.Deleting()) {
+    return;
+  }
+  if (before != nullptr) {
+    local_queues_by_cluster_queue_[before->spec.cluster_queue].erase(key);
+    touched.insert({api::Kind::kClusterQueue, {"", before->spec.cluster_queue}});
+  }
+  if (after != nullptr) {
+    local_queues_by_cluster_queue_[after->spec.cluster_queue].insert(key);
+    touched.insert({api::Kind::kClusterQueue, {"", after->spec.cluster_queue}});
+  }
+  for (const ObjectKey& workload : WorkloadsOfLocalQueue(key)) {
+    touched.insert({api::Kind::kWorkload, workload});
+    Enqueue(workload, now, touched);
+  }
+}
+
+std::vector<ObjectKey> World::LocalQueuesOf(const std::string& cluster_queue) const {
+  const auto found = local_queues_by_cluster_queue_.find(cluster_queue);
+  if (found == local_queues_by_cluster_queue_.end()) return {};
+  return {found->second.begin(), found->second.end()};
+}
+
+const QueueTotals& World::ClusterQueueTotals(const std::string& name) const {
+  static const QueueTotals kNone;
+  const auto found = cluster_queue_totals_.find(name);
+  return found == cluster_queue_totals_.end() ? kNone : found->second;
+}
+
+const QueueTotals& World::LocalQueueTotals(const ObjectKey& key) const {
+  static const QueueTotals kNone;
+  const auto found = local_queue_totals_.find(key);
+  return found == local_queue_totals_.end() ? kNone : found->second;
+}
+
+QueueActivity World::ActivityOf(const std::string& cluster_queue) const {
+  const auto found = activity_.find(cluster_queue);
+  return found == activity_.end() ? QueueActivity{} : found->second;
+}
+
+std::vector<std::string> World::UsersOfFlavor(const std::string& flavor) const {
+  const auto found = by_flavor_.find(flavor);
+  if (found == by_flavor_.end()) return {};
+  return {found->second.begin(), found->second.end()};
+}
+
+std::vector<std::string> World::UsersOfCheck(const std::string& check) const {
+  const auto found = by_check_.find(check);
+  if (found == by_check_.end()) return {};
+  return {found->second.begin(), found->second.end()};
+}
+
+bool World::NamespaceAllowed(const std::string& cluster_queue, const std::string& ns) const {
+  const std::shared_ptr<const api::ClusterQueue> queue = cluster_queues_.Find({"", cluster_queue});
+  const std::shared_ptr<const api::Namespace> object = namespaces_.Find({"", ns});
+  return queue != nullptr && object != nullptr && admission::NamespaceMatches(*queue, *object);
+}
+
+}  // namespace sluice::state

@@ -1,0 +1,191 @@
+// The part of World that follows Workloads: owners, totals, quota and pending queues.
+#include <algorithm>
+
+#include "api/names.h"
+#include "base/check.h"
+#include "state/world.h"
+
+namespace sluice::state {
+namespace {
+
+void AddAmounts(FlavorResourceAmounts& target, const FlavorResourceAmounts& amounts, int32_t sign) {
+  for (const auto& [cell, amount] : amounts) {
+    int64_t& value = target[cell];
+    value += sign * amount;
+    if (value == 0) target.erase(cell);
+  }
+}
+
+void AddToTotals(QueueTotals& totals, const FlavorResourceAmounts& usage, bool admitted,
+                 int32_t sign) {
+  totals.reserving += sign;
+  AddAmounts(totals.reservation, usage, sign);
+  if (!admitted) return;
+  totals.admitted += sign;
+  AddAmounts(totals.usage, usage, sign);
+}
+
+}  // namespace
+
+void World::WorkloadChanged(const ObjectKey& key, const api::Workload* before,
+                            const api::Workload* after, absl::Time now, Refs& touched) {
+  if (before != nullptr) IndexWorkload(key, *before, false);
+  if (after != nullptr) IndexWorkload(key, *after, true);
+  for (const api::Workload* workload : {before, after}) {
+    if (workload == nullptr) continue;
+    for (const api::OwnerReference& owner : workload->metadata.owner_references) {
+      if (owner.kind == "Job") touched.insert({api::Kind::kJob, {key.ns, owner.name}});
+    }
+  }
+  // The API shows what we assumed, or the object is gone or another one: the assumption is over.
+  if (const auto assumed = assumed_.find(key); assumed != assumed_.end()) {
+    const bool confirmed = after != nullptr && api::IsTrue(after->status.conditions,
+                                                           api::kQuotaReserved);
+    const bool other = after == nullptr || after->metadata.uid != assumed->second->metadata.uid;
+    if (confirmed || other) assumed_.erase(assumed);
+  }
+  Account(key, touched);
+  Enqueue(key, now, touched);
+}
+
+void World::IndexWorkload(const ObjectKey& key, const api::Workload& workload, bool add) {
+  const auto update = [&](auto& index, const auto& index_key) {
+    if (add) {
+      index[index_key].insert(key);
+      return;
+    }
+    const auto found = index.find(index_key);
+    if (found == index.end()) return;
+    found->second.erase(key);
+    if (found->second.empty()) index.erase(found);
+  };
+  for (const api::OwnerReference& owner : workload.metadata.owner_references) {
+    update(by_owner_, OwnerKey{key.ns, owner.kind, owner.name});
+  }
+  update(by_local_queue_, queueing::LocalQueueKey(workload));
+}
+
+void World::AddContribution(const Contribution& contribution, int32_t sign) {
+  QueueTotals& cluster_queue = cluster_queue_totals_[contribution.cluster_queue];
+  AddToTotals(cluster_queue, contribution.usage, contribution.admitted, sign);
+  AddToTotals(local_queue_totals_[contribution.local_queue], contribution.usage,
+              contribution.admitted, sign);
+  SLUICE_CHECK(cluster_queue.reserving >= 0, "ClusterQueue {} has {} reserving workloads",
+               contribution.cluster_queue, cluster_queue.reserving);
+  if (sign > 0) {
+    snapshot_.tree.AddUsage(contribution.cluster_queue, contribution.usage);
+  } else {
+    snapshot_.tree.RemoveUsage(contribution.cluster_queue, contribution.usage);
+  }
+}
+
+void World::Account(const ObjectKey& key, Refs& touched) {
+  const std::shared_ptr<const api::Workload> workload = AssumedOrStored(key);
+  std::optional<Contribution> next;
+  if (workload != nullptr && queueing::HoldsQuota(*workload) && workload->status.admission) {
+    next = Contribution{workload->status.admission->cluster_queue,
+                        queueing::LocalQueueKey(*workload),
+                        queueing::AdmittedUsage(*workload, request_options_.reclaimable_pods),
+                        api::IsTrue(workload->status.conditions, api::kAdmitted)};
+  }
+  const auto found = contributions_.find(key);
+  const bool had = found != contributions_.end();
+  if (had == next.has_value() && (!had || found->second == *next)) return;
+  if (had) {
+    const Contribution old = found->second;
+    contributions_.erase(found);
+    AddContribution(old, -1);
+    // Anything given back may let another workload in; the same usage turning from reserved to
+    // admitted gives nothing back.
+    const bool same = next && next->cluster_queue == old.cluster_queue && next->usage == old.usage;
+    if (!same) releases_.insert(old.cluster_queue);
+    touched.insert({api::Kind::kClusterQueue, {"", old.cluster_queue}});
+    touched.insert({api::Kind::kLocalQueue, old.local_queue});
+  }
+  if (next) {
+    AddContribution(*next, 1);
+    touched.insert({api::Kind::kClusterQueue, {"", next->cluster_queue}});
+    touched.insert({api::Kind::kLocalQueue, next->local_queue});
+    contributions_.emplace(key, *std::move(next));
+  }
+}
+
+void World::Enqueue(const ObjectKey& key, absl::Time now, Refs& touched) {
+  const auto touch = [&](const queueing::WorkloadInfo& info) {
+    touched.insert({api::Kind::kClusterQueue, {"", info.cluster_queue}});
+    touched.insert({api::Kind::kLocalQueue, info.local_queue});
+  };
+  const queueing::WorkloadInfoPtr old = queues_.Find(key);
+  const std::shared_ptr<const api::Workload> workload = workloads_.Find(key);
+  std::string cluster_queue;
+  if (workload != nullptr && !assumed_.contains(key) && !workload->metadata.Deleting() &&
+      queueing::IsAdmissible(*workload, order_options_)) {
+    const ObjectKey queue_key = queueing::LocalQueueKey(*workload);
+    const std::shared_ptr<const api::LocalQueue> queue = local_queues_.Find(queue_key);
+    const bool stopped = queue != nullptr && !queue->spec.stop_policy.empty() &&
+                         queue->spec.stop_policy != "None";
+    if (queue != nullptr && !stopped) cluster_queue = queue->spec.cluster_queue;
+  }
+  if (cluster_queue.empty()) {
+    if (old != nullptr) {
+      touch(*old);
+      queues_.Remove(key);
+    }
+    return;
+  }
+  if (old != nullptr && old->workload == workload && old->cluster_queue == cluster_queue) return;
+  const queueing::WorkloadInfoPtr info = queueing::MakeWorkloadInfo(
+      workload, cluster_queue, RequestContextFor(key.ns), order_options_);
+  if (old == nullptr || old->local_queue != info->local_queue ||
+      old->cluster_queue != info->cluster_queue) {
+    touch(*info);
+    if (old != nullptr) touch(*old);
+  }
+  queues_.AddOrUpdate(info, now);
+}
+
+void World::EnqueueNamespace(const std::string& ns, absl::Time now, Refs& touched) {
+  const auto& all = workloads_.all();
+  for (auto it = all.lower_bound(ObjectKey{ns, ""}); it != all.end() && it->first.ns == ns; ++it) {
+    touched.insert({api::Kind::kWorkload, it->first});
+    if (queues_.Find(it->first) == nullptr) continue;
+    // Requests may differ now: make the pending entry anew.
+    queues_.Remove(it->first);
+    Enqueue(it->first, now, touched);
+  }
+}
+
+void World::Assume(std::shared_ptr<const api::Workload> admitted) {
+  const ObjectKey key = admitted->metadata.Key();
+  queues_.Remove(key);
+  assumed_.insert_or_assign(key, std::move(admitted));
+  Refs touched;  // the queues' own keys follow when the write is confirmed
+  Account(key, touched);
+}
+
+void World::Forget(const ObjectKey& key, absl::Time now, Refs& touched) {
+  if (assumed_.erase(key) == 0) return;
+  touched.insert({api::Kind::kWorkload, key});
+  Account(key, touched);
+  Enqueue(key, now, touched);
+}
+
+std::vector<ObjectKey> World::WorkloadsOwnedBy(const std::string& ns, const std::string& kind,
+                                               const std::string& name) const {
+  const auto found = by_owner_.find(OwnerKey{ns, kind, name});
+  if (found == by_owner_.end()) return {};
+  return {found->second.begin(), found->second.end()};
+}
+
+std::vector<ObjectKey> World::WorkloadsOfLocalQueue(const ObjectKey& local_queue) const {
+  const auto found = by_local_queue_.find(local_queue);
+  if (found == by_local_queue_.end()) return {};
+  return {found->second.begin(), found->second.end()};
+}
+
+std::string World::ClusterQueueOf(const api::Workload& workload) const {
+  const auto queue = local_queues_.Find(queueing::LocalQueueKey(workload));
+  return queue == nullptr ? std::string() : queue->spec.cluster_queue;
+}
+
+}  // namespace sluice::state

@@ -1,0 +1,146 @@
+// TLS as a cluster uses it: our own CA, host names, client certificates, rotation.
+#include <cstdio>
+#include <fstream>
+
+#include "unit/kube/fixture.h"
+#include "unit/kube/tls_pair.h"
+
+namespace sluice::kube {
+namespace {
+
+struct ServerContext {
+  // With `client_ca` set, clients must show a certificate signed by it.
+  explicit ServerContext(const TlsPair& pair, const std::string& client_ca = "")
+      : context(SSL_CTX_new(TLS_server_method())) {
+    Use(pair);
+    if (client_ca.empty()) return;
+    BIO* bio = BIO_new_mem_buf(client_ca.data(), static_cast<int>(client_ca.size()));
+    X509* ca = PEM_read_bio_X509(bio, nullptr, nullptr, nullptr);
+    X509_STORE_add_cert(SSL_CTX_get_cert_store(context), ca);
+    X509_free(ca);
+    BIO_free(bio);
+    SSL_CTX_set_verify(context, SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT, nullptr);
+  }
+  ~ServerContext() { SSL_CTX_free(context); }
+
+  void Use(const TlsPair& pair) {
+    BIO* cert_bio = BIO_new_mem_buf(pair.cert.data(), static_cast<int>(pair.cert.size()));
+    BIO* key_bio = BIO_new_mem_buf(pair.key.data(), static_cast<int>(pair.key.size()));
+    X509* cert = PEM_read_bio_X509(cert_bio, nullptr, nullptr, nullptr);
+    EVP_PKEY* key = PEM_read_bio_PrivateKey(key_bio, nullptr, nullptr, nullptr);
+    SSL_CTX_use_certificate(context, cert);
+    SSL_CTX_use_PrivateKey(context, key);
+    X509_free(cert);
+    EVP_PKEY_free(key);
+    BIO_free(cert_bio);
+    BIO_free(key_bio);
+  }
+  SSL_CTX* context;
+};
+
+void Answer(const TestRequest&, TestConnection& connection) { connection.Respond(200, "{}"); }
+
+CredentialConfig Trusting(const TestServer& server, const std::string& ca) {
+  CredentialConfig config = Link::ConfigFor(server.url());
+  config.ca_data = ca;
+  return config;
+}
+
+absl::Status Try(const CredentialConfig& config) {
+  Link link(config);
+  return SendAndWait(*link.transport, {}).status();
+}
+
+TEST_CASE("the server must be signed by the CA and carry the name") {
+  const TlsPair by_address = MakeTlsPair("127.0.0.1");
+  const TlsPair by_name = MakeTlsPair("api.example.org");
+  const TlsPair stranger = MakeTlsPair("127.0.0.1");
+  const ServerContext address_context(by_address);
+  const ServerContext name_context(by_name);
+  TestServer address_server(Answer, address_context.context);
+  TestServer name_server(Answer, name_context.context);
+
+  CHECK(Try(Trusting(address_server, by_address.cert)).ok());
+
+  const absl::Status untrusted = Try(Trusting(address_server, stranger.cert));
+  CHECK(untrusted.code() == absl::StatusCode::kUnavailable);
+  CHECK_THAT(std::string(untrusted.message()), Catch::Contains("TLS handshake failed"));
+
+  CHECK(Try(Trusting(name_server, by_name.cert)).code() == absl::StatusCode::kUnavailable);
+  CredentialConfig named = Trusting(name_server, by_name.cert);
+  named.tls_server_name = "api.example.org";
+  CHECK(Try(named).ok());
+  named.tls_server_name = "other.example.org";
+  CHECK_FALSE(Try(named).ok());
+
+  CredentialConfig careless = Trusting(name_server, "");
+  CHECK_FALSE(Try(careless).ok());
+  careless.insecure_skip_tls_verify = true;
+  CHECK(Try(careless).ok());
+}
+
+TEST_CASE("a client certificate is shown to the server") {
+  const TlsPair server_pair = MakeTlsPair("127.0.0.1");
+  const TlsPair client_pair = MakeTlsPair("client");
+  const TlsPair stranger = MakeTlsPair("client");
+  const ServerContext context(server_pair, client_pair.cert);
+  TestServer server(Answer, context.context);
+  CredentialConfig config = Trusting(server, server_pair.cert);
+  CHECK_FALSE(Try(config).ok());
+  config.client_cert_data = client_pair.cert;
+  config.client_key_data = client_pair.key;
+  CHECK(Try(config).ok());
+  config.client_cert_data = stranger.cert;
+  config.client_key_data = stranger.key;
+  CHECK_FALSE(Try(config).ok());
+}
+
+TEST_CASE("a CA file that is replaced counts for the next connection") {
+  const TlsPair before = MakeTlsPair("127.0.0.1");
+  const TlsPair after = MakeTlsPair("127.0.0.1");
+  const std::string path = std::tmpnam(nullptr);
+  std::ofstream(path) << before.cert;
+  ServerContext context(before);
+  TestServer server(
+      [](const TestRequest&, TestConnection& connection) {
+        connection.Respond(200, "{}", "Connection: close\r\n");
+        connection.Cut();
+      },
+      context.context);
+  CredentialConfig config = Link::ConfigFor(server.url());
+  config.ca_file = path;
+  Link link(config);
+  CHECK(SendAndWait(*link.transport, {}).ok());
+  context.Use(after);
+  CHECK_FALSE(SendAndWait(*link.transport, {}).ok());
+  std::ofstream(path) << after.cert;
+  CHECK(SendAndWait(*link.transport, {}).ok());
+  std::remove(path.c_str());
+}
+
+TEST_CASE("a watch over TLS is streamed too") {
+  const TlsPair pair = MakeTlsPair("127.0.0.1");
+  const ServerContext context(pair);
+  TestServer server(
+      [](const TestRequest&, TestConnection& connection) {
+        connection.BeginChunks();
+        connection.Chunk("{\"n\":1}\n{\"n\"");
+        connection.Chunk(":2}\n");
+        connection.WaitClosed();
+      },
+      context.context);
+  Link link(Trusting(server, pair.cert));
+  Box<std::string> lines;
+  Box<absl::StatusCode> ends;
+  const auto handle = link.transport->Stream(
+      {}, [&](std::string_view line) { lines.Add(std::string(line)); },
+      [&](const absl::StatusOr<HttpResponse>& end) { ends.Add(end.status().code()); });
+  REQUIRE(lines.Wait(2));
+  CHECK(lines.all() == std::vector<std::string>{"{\"n\":1}", "{\"n\":2}"});
+  handle->Cancel();
+  REQUIRE(ends.Wait(1));
+  CHECK(ends.all()[0] == absl::StatusCode::kCancelled);
+}
+
+}  // namespace
+}  // namespace sluice::kube

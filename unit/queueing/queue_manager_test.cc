@@ -1,0 +1,324 @@
+#include "queueing/queue_manager.h"
+
+#include <random>
+#include <set>
+#include <string>
+
+#include "unit/build/builders.h"
+#include "unit/catch.h"
+
+namespace sluice::queueing {
+namespace {
+
+using build::At;
+using Names = std::vector<std::string>;
+
+constexpr ClusterQueueOptions kBestEffort{QueueingStrategy::kBestEffortFifo, true};
+constexpr ClusterQueueOptions kStrict{QueueingStrategy::kStrictFifo, true};
+
+WorkloadInfoPtr Info(const build::Workload& workload, const std::string& queue = "cq") {
+  return MakeWorkloadInfo(workload.Shared(), queue, {}, {});
+}
+build::Workload Pending(const std::string& name, double created, const char* cpu = "1",
+                        int32_t priority = 0) {
+  return build::Workload(name).Queue("lq").Created(At(created)).Request("cpu", cpu).Priority(
+      priority);
+}
+ObjectKey Key(const std::string& name) { return {"ns", name}; }
+
+Names HeadNames(QueueManager& queues, absl::Time now = At(0)) {
+  Names names;
+  for (const WorkloadInfoPtr& head : queues.Heads(now)) names.push_back(head->Key().name);
+  queues.CheckInvariants();
+  return names;
+}
+Place Back(QueueManager& queues, const std::string& name, RequeueReason reason,
+           absl::Time now = At(0)) {
+  const Place place = queues.Requeue(Key(name), {reason, "WaitingForQuota", false}, now);
+  queues.CheckInvariants();
+  return place;
+}
+Names Order(const QueueManager& queues, const std::string& queue = "cq") {
+  Names names;
+  for (const PendingWorkload& pending : queues.Snapshot(queue)) {
+    names.push_back(pending.info->Key().name);
+  }
+  return names;
+}
+
+TEST_CASE("heads come in order, one per active queue") {
+  QueueManager queues;
+  queues.AddClusterQueue("cq", kBestEffort);
+  queues.AddClusterQueue("other", kStrict);
+  queues.AddClusterQueue("stopped", {QueueingStrategy::kBestEffortFifo, false});
+  queues.AddOrUpdate(Info(Pending("w1", 0)), At(0));
+  queues.AddOrUpdate(Info(Pending("w2", 60, "1", 5)), At(0));
+  queues.AddOrUpdate(Info(Pending("w3", 120, "1", 5)), At(0));
+  queues.AddOrUpdate(Info(Pending("o", 0), "other"), At(0));
+  queues.AddOrUpdate(Info(Pending("s", 0), "stopped"), At(0));
+  CHECK(Order(queues) == Names{"w2", "w3", "w1"});
+  CHECK(HeadNames(queues) == Names{"w2", "o"});
+  CHECK(queues.PlaceOf(Key("w2")) == Place::kInFlight);
+  CHECK(HeadNames(queues) == Names{"w3"});
+  CHECK(queues.Pending("cq") == PendingCounts{3, 0});
+  CHECK(queues.Pending("stopped") == PendingCounts{0, 1});
+  queues.UpdateClusterQueue("stopped", kBestEffort);
+  CHECK(HeadNames(queues) == Names{"w1", "s"});
+  CHECK_FALSE(queues.HasHeads(At(0)));
+}
+
+TEST_CASE("best effort passes over a class that does not fit") {
+  QueueManager queues;
+  queues.AddClusterQueue("cq", kBestEffort);
+  queues.AddOrUpdate(Info(Pending("w1", 1, "8")), At(0));
+  queues.AddOrUpdate(Info(Pending("w2", 2, "3")), At(0));
+  queues.AddOrUpdate(Info(Pending("w3", 3, "8")), At(0));
+  CHECK(HeadNames(queues) == Names{"w1"});
+  CHECK(Back(queues, "w1", RequeueReason::kNoFit) == Place::kParked);
+  CHECK(queues.PlaceOf(Key("w3")) == Place::kParked);
+  CHECK(queues.BypassReason(Key("w3")) == std::optional<std::string>("WaitingForQuota"));
+  CHECK_FALSE(queues.BypassReason(Key("w1")).has_value());
+  CHECK_FALSE(queues.BypassReason(Key("w2")).has_value());
+  CHECK(queues.Pending("cq") == PendingCounts{1, 2});
+  CHECK(queues.PendingOfLocalQueue({"ns", "lq"}) == PendingCounts{1, 2});
+  CHECK(HeadNames(queues) == Names{"w2"});
+  queues.Remove(Key("w2"));
+  // New ones of the class wait with it, until something changed.
+  CHECK(queues.AddOrUpdate(Info(Pending("w4", 4, "8")), At(0)) == Place::kParked);
+  CHECK(HeadNames(queues).empty());
+  CHECK(queues.ReleaseParked("cq", At(0)) == 3);
+  CHECK(HeadNames(queues) == Names{"w1"});
+  CHECK(queues.PlaceOf(Key("w4")) == Place::kActive);
+}
+
+TEST_CASE("a strict queue is held by its head and does not spin") {
+  QueueManager queues;
+  queues.AddClusterQueue("cq", kStrict);
+  queues.AddOrUpdate(Info(Pending("w1", 1, "8")), At(0));
+  queues.AddOrUpdate(Info(Pending("w2", 2, "3")), At(0));
+  CHECK(HeadNames(queues) == Names{"w1"});
+  CHECK(Back(queues, "w1", RequeueReason::kNoFit) == Place::kActive);
+  CHECK(HeadNames(queues).empty());
+  CHECK(queues.Pending("cq") == PendingCounts{2, 0});
+  // A workload before it is tried; it holds the queue then.
+  queues.AddOrUpdate(Info(Pending("w0", 3, "9", 1)), At(0));
+  CHECK(HeadNames(queues) == Names{"w0"});
+  CHECK(Back(queues, "w0", RequeueReason::kNoFit) == Place::kActive);
+  CHECK(HeadNames(queues).empty());
+  queues.Remove(Key("w0"));
+  CHECK(HeadNames(queues) == Names{"w1"});
+  Back(queues, "w1", RequeueReason::kGeneric);
+  CHECK(HeadNames(queues).empty());
+  queues.ReleaseParked("cq", At(0));
+  CHECK(HeadNames(queues) == Names{"w1"});
+  Back(queues, "w1", RequeueReason::kNoFit);
+  // The head itself changed.
+  queues.AddOrUpdate(Info(Pending("w1", 1, "2").Generation(2)), At(0));
+  CHECK(HeadNames(queues) == Names{"w1"});
+  Back(queues, "w1", RequeueReason::kNoFit);
+  // A write of its own status is no change that matters.
+  queues.AddOrUpdate(Info(Pending("w1", 1, "2").Generation(2).ResourceVersion("7")), At(0));
+  CHECK(HeadNames(queues).empty());
+}
+
+TEST_CASE("a namespace that does not match parks in both strategies") {
+  const ClusterQueueOptions options = GENERATE(kStrict, kBestEffort);
+  QueueManager queues;
+  queues.AddClusterQueue("cq", options);
+  queues.AddOrUpdate(Info(Pending("w1", 1)), At(0));
+  queues.AddOrUpdate(Info(Pending("w2", 2)), At(0));
+  CHECK(HeadNames(queues) == Names{"w1"});
+  CHECK(Back(queues, "w1", RequeueReason::kNamespaceMismatch) == Place::kParked);
+  CHECK(HeadNames(queues) == Names{"w2"});
+  queues.Remove(Key("w2"));
+  CHECK(queues.ReleaseParked("cq", At(0), [](const std::string&) { return false; }) == 0);
+  CHECK(HeadNames(queues).empty());
+  CHECK(queues.ReleaseParked("cq", At(0), [](const std::string& ns) { return ns == "ns"; }) == 1);
+  CHECK(HeadNames(queues) == Names{"w1"});
+}
+
+TEST_CASE("a release while a workload is decided counts for it") {
+  QueueManager queues;
+  queues.AddClusterQueue("cq", kBestEffort);
+  queues.AddOrUpdate(Info(Pending("w1", 1)), At(0));
+  queues.ReleaseParked("cq", At(0));  // before: does not count
+  CHECK(HeadNames(queues) == Names{"w1"});
+  queues.ReleaseParked("cq", At(0));
+  CHECK(Back(queues, "w1", RequeueReason::kNoFit) == Place::kActive);
+  CHECK(HeadNames(queues) == Names{"w1"});
+  CHECK(Back(queues, "w1", RequeueReason::kNoFit) == Place::kParked);
+}
+
+TEST_CASE("flavors that were not tried bring a workload back at once") {
+  QueueManager queues;
+  queues.AddClusterQueue("cq", kBestEffort);
+  queues.AddOrUpdate(Info(Pending("w1", 1)), At(0));
+  HeadNames(queues);
+  CHECK(queues.Requeue(Key("w1"), {RequeueReason::kNoFit, "", true}, At(0)) == Place::kActive);
+  CHECK(HeadNames(queues) == Names{"w1"});
+}
+
+TEST_CASE("backoff parks until its instant, or until Requeued is True") {
+  QueueManager queues;
+  queues.AddClusterQueue("cq", kBestEffort);
+  queues.AddOrUpdate(Info(Pending("timed", 1).RequeueAt(At(300))), At(0));
+  queues.AddOrUpdate(
+      Info(Pending("held", 2).RequeueAt(At(100)).Requeued(false, "PodsReadyTimeout")), At(0));
+  CHECK(queues.NextDue() == std::optional<absl::Time>(At(300)));
+  queues.ReleaseParked("cq", At(240));
+  CHECK(HeadNames(queues, At(299)).empty());
+  CHECK(queues.HasHeads(At(300)));
+  CHECK(HeadNames(queues, At(300)) == Names{"timed"});
+  CHECK_FALSE(queues.NextDue().has_value());
+  queues.AddOrUpdate(Info(Pending("held", 2).Requeued(true, "BackoffFinished")), At(301));
+  CHECK(HeadNames(queues, At(301)) == Names{"held"});
+  // Requeued into a backoff that began meanwhile.
+  queues.AddOrUpdate(Info(Pending("held", 2).RequeueAt(At(900))), At(302));
+  CHECK(Back(queues, "held", RequeueReason::kFailedAfterNomination, At(302)) == Place::kParked);
+  CHECK(queues.NextDue() == std::optional<absl::Time>(At(900)));
+  queues.Remove(Key("held"));
+  CHECK_FALSE(queues.NextDue().has_value());
+}
+
+TEST_CASE("a preemptor stays before the others of a best-effort queue") {
+  QueueManager queues;
+  queues.AddClusterQueue("cq", kBestEffort);
+  queues.AddOrUpdate(Info(Pending("preemptor", 5, "2")), At(0));
+  CHECK(HeadNames(queues) == Names{"preemptor"});
+  queues.AddOrUpdate(Info(Pending("older", 1)), At(0));
+  CHECK(Back(queues, "preemptor", RequeueReason::kPendingPreemption) == Place::kActive);
+  CHECK(Order(queues) == Names{"preemptor", "older"});
+  CHECK(HeadNames(queues).empty());  // it waits for its victims
+  queues.ReleaseParked("cq", At(0));
+  CHECK(HeadNames(queues) == Names{"preemptor"});
+  queues.Remove(Key("preemptor"));
+  CHECK(HeadNames(queues) == Names{"older"});
+}
+
+TEST_CASE("changes of a workload while it is in flight are used when it comes back") {
+  QueueManager queues;
+  queues.AddClusterQueue("cq", kBestEffort);
+  queues.AddOrUpdate(Info(Pending("w", 1)), At(0));
+  HeadNames(queues);
+  CHECK(queues.AddOrUpdate(Info(Pending("w", 1).Priority(9).Generation(2)), At(0)) ==
+        Place::kInFlight);
+  CHECK(HeadNames(queues).empty());
+  Back(queues, "w", RequeueReason::kFailedAfterNomination);
+  CHECK(queues.Find(Key("w"))->priority == 9);
+  HeadNames(queues);
+  CHECK(queues.Remove(Key("w")));
+  CHECK(Back(queues, "w", RequeueReason::kNoFit) == Place::kNone);
+  CHECK_FALSE(queues.Remove(Key("w")));
+}
+
+TEST_CASE("what changed decides whether a parked workload is tried again") {
+  QueueManager queues;
+  queues.AddClusterQueue("cq", kBestEffort);
+  queues.AddOrUpdate(Info(Pending("w", 1)), At(0));
+  HeadNames(queues);
+  Back(queues, "w", RequeueReason::kGeneric);
+  CHECK(queues.AddOrUpdate(Info(Pending("w", 1).Label("a", "b")), At(0)) == Place::kParked);
+  CHECK(queues.AddOrUpdate(Info(Pending("w", 1).Priority(3)), At(0)) == Place::kActive);
+}
+
+TEST_CASE("workloads and queues come in any order and move") {
+  QueueManager queues;
+  queues.AddOrUpdate(Info(Pending("w", 1), "later"), At(0));
+  CHECK(queues.Pending("later") == PendingCounts{0, 1});
+  CHECK(HeadNames(queues).empty());
+  queues.AddClusterQueue("later", kBestEffort);
+  queues.AddClusterQueue("cq", kBestEffort);
+  CHECK(queues.Pending("later") == PendingCounts{1, 0});
+  queues.AddOrUpdate(Info(Pending("w", 1)), At(0));
+  CHECK(queues.Pending("later") == PendingCounts{0, 0});
+  queues.RemoveClusterQueue("cq");
+  CHECK(HeadNames(queues).empty());
+  queues.AddClusterQueue("cq", kBestEffort);
+  CHECK(HeadNames(queues) == Names{"w"});
+  queues.Remove(Key("w"));
+  CHECK(queues.size() == 0);
+  CHECK(queues.PendingOfLocalQueue({"ns", "lq"}) == PendingCounts{0, 0});
+}
+
+TEST_CASE("a class that is blocked is free again in strict order") {
+  QueueManager queues;
+  queues.AddClusterQueue("cq", kBestEffort);
+  queues.AddOrUpdate(Info(Pending("w1", 1)), At(0));
+  queues.AddOrUpdate(Info(Pending("w2", 2)), At(0));
+  HeadNames(queues);
+  Back(queues, "w1", RequeueReason::kNoFit);
+  queues.UpdateClusterQueue("cq", kStrict);
+  CHECK(HeadNames(queues) == Names{"w1"});
+}
+
+// Random operations: nobody is lost or doubled, the head is always the first of its queue, and a
+// release makes everything that is not in backoff active.
+TEST_CASE("no workload is lost under random operations") {
+  for (unsigned seed = 1; seed <= 30; ++seed) {
+    std::mt19937 random(seed);
+    const auto pick = [&](int limit) {
+      return static_cast<int>(random() % static_cast<unsigned>(limit));
+    };
+    QueueManager queues;
+    std::set<std::string> expected;
+    std::set<std::string> in_flight;
+    for (int step = 0; step < 400; ++step) {
+      const std::string name = "w" + std::to_string(pick(25));
+      const std::string queue = "q" + std::to_string(pick(3));
+      const absl::Time now = At(step);
+      switch (pick(7)) {
+        case 0:
+        case 1: {
+          auto workload = Pending(name, pick(50), pick(2) == 0 ? "1" : "2", pick(3));
+          workload.Queue("lq" + std::to_string(pick(2))).Generation(step + 1);
+          if (pick(5) == 0) workload.RequeueAt(At(step + pick(20)));
+          if (pick(20) == 0) workload.Requeued(false, "PodsReadyTimeout");
+          queues.AddOrUpdate(Info(workload, queue), now);
+          if (queues.PlaceOf(Key(name)) != Place::kInFlight) in_flight.erase(name);
+          expected.insert(name);
+          break;
+        }
+        case 2:
+          CHECK(queues.Remove(Key(name)) == (expected.erase(name) == 1));
+          in_flight.erase(name);
+          break;
+        case 3:
+          for (const WorkloadInfoPtr& head : queues.Heads(now)) {
+            REQUIRE(expected.contains(head->Key().name));
+            REQUIRE(in_flight.insert(head->Key().name).second);
+          }
+          break;
+        case 4:
+          if (!in_flight.empty()) {
+            const std::string popped = *in_flight.begin();
+            const auto reason = static_cast<RequeueReason>(pick(8));
+            CHECK(queues.Requeue(Key(popped), {reason, "r", pick(9) == 0}, now) != Place::kNone);
+            in_flight.erase(popped);
+          }
+          break;
+        case 5:
+          queues.ReleaseParked(queue, now);
+          for (const PendingWorkload& pending : queues.Snapshot(queue)) {
+            const bool waits = !BackoffOver(*pending.info->workload, now);
+            CHECK((pending.place == Place::kParked) == (waits && pending.place != Place::kInFlight));
+          }
+          break;
+        default:
+          if (pick(4) == 0) {
+            queues.RemoveClusterQueue(queue);
+          } else {
+            queues.AddClusterQueue(queue, {pick(2) == 0 ? QueueingStrategy::kStrictFifo
+                                                        : QueueingStrategy::kBestEffortFifo,
+                                           pick(4) != 0});
+          }
+      }
+      INFO("seed " << seed << " step " << step);
+      queues.CheckInvariants();
+      REQUIRE(queues.size() == static_cast<int64_t>(expected.size()));
+      for (const std::string& known : expected) REQUIRE(queues.PlaceOf(Key(known)) != Place::kNone);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace sluice::queueing
