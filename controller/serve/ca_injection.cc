@@ -46,7 +46,7 @@ std::string CollectionPath(InjectionTarget::Kind kind) {
     case InjectionTarget::Kind::kCustomResourceDefinition:
       return "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
   }
-  SLUICE_CHECK(false, "unknown injection target {}", static_cast<int>(kind));
+  base::CheckFailed(__FILE__, __LINE__, "kind", "unknown injection target");
 }
 
 std::vector<InjectionTarget> InjectionTargets(const std::string& webhook_service_name,

@@ -77,8 +77,7 @@ bool SyncAdmittedTo(api::Workload& workload, bool complete, absl::Time now,
   }
   if (was_admitted && !admitted) {
     const absl::Duration ran = now - current->last_transition_time.value_or(now);
-    const int64_t before =
-        workload.status.accumulated_past_execution_time_seconds.value_or(0);
+    const int64_t before = workload.status.accumulated_past_execution_time_seconds.value_or(0);
     const int64_t total = before + std::max<int64_t>(0, absl::ToInt64Seconds(ran));
     workload.status.accumulated_past_execution_time_seconds =
         static_cast<int32_t>(std::min<int64_t>(total, std::numeric_limits<int32_t>::max()));
@@ -283,9 +282,8 @@ std::vector<std::string> RequiredChecks(const api::ClusterQueue& cluster_queue,
         rule.on_flavors.empty() ||
         (admission == nullptr
              ? std::all_of(used.begin(), used.end(), [&](const auto& e) { return lists(e.first); })
-             : std::any_of(used.begin(), used.end(), [&](const auto& entry) {
-                 return entry.second && lists(entry.first);
-               }));
+             : std::any_of(used.begin(), used.end(),
+                           [&](const auto& entry) { return entry.second && lists(entry.first); }));
     if (needed) names.push_back(rule.name);
   }
   std::sort(names.begin(), names.end());
@@ -310,8 +308,7 @@ bool SyncAdmissionChecks(api::Workload& workload, const std::vector<std::string>
     check.last_transition_time = now;
     next.push_back(std::move(check));
   }
-  std::sort(next.begin(), next.end(),
-            [](const auto& a, const auto& b) { return a.name < b.name; });
+  std::sort(next.begin(), next.end(), [](const auto& a, const auto& b) { return a.name < b.name; });
   if (next == workload.status.admission_checks) return false;
   workload.status.admission_checks = std::move(next);
   return true;

@@ -4,8 +4,8 @@
 // returns whether anything changed; when nothing did, nothing needs to be written. Conditions keep
 // their transition time while their status stays, and carry the workload's generation.
 //
-// An eviction has two phases, and the quota is held until the second: SetEvicted while the pods still
-// run, ReleaseQuota when the job has no active pod any more.
+// An eviction has two phases, and the quota is held until the second: SetEvicted while the pods
+// still run, ReleaseQuota when the job has no active pod any more.
 //
 // Contract: pure. Names and texts are those of the public Kueue API reference (Workload status).
 #pragma once
@@ -55,7 +55,8 @@ inline constexpr char kPendingEvaluationMessage[] =
     "Workload is pending evaluation in the scheduling queue";
 inline constexpr char kRequeuingLimitExceededMessage[] =
     "exceeding the maximum number of re-queuing retries";
-inline constexpr char kMaximumExecutionTimeExceededMessage[] = "exceeding the maximum execution time";
+inline constexpr char kMaximumExecutionTimeExceededMessage[] =
+    "exceeding the maximum execution time";
 inline constexpr char kLocalQueueStoppedMessage[] = "The LocalQueue is stopped";
 inline constexpr char kClusterQueueStoppedMessage[] = "The ClusterQueue is stopped";
 
@@ -69,8 +70,9 @@ std::string PendingReason(const std::string& granular, bool by_scheduler,
                           const StatusOptions& options);
 
 // A condition of that type with the workload's generation (none for Preempted).
-bool SetWorkloadCondition(api::Workload& workload, const std::string& type, api::ConditionStatus status,
-                          const std::string& reason, const std::string& message, absl::Time now);
+bool SetWorkloadCondition(api::Workload& workload, const std::string& type,
+                          api::ConditionStatus status, const std::string& reason,
+                          const std::string& message, absl::Time now);
 
 // QuotaReserved=True with the admission; Admitted=True too unless a required check is missing from
 // the workload's list or a listed one is not Ready. Evicted, Preempted and BlockedOnPreemptionGates
@@ -79,17 +81,17 @@ bool SetQuotaReservation(api::Workload& workload, api::Admission admission,
                          const std::vector<std::string>& required_checks, absl::Time now,
                          const StatusOptions& options = {});
 
-// QuotaReserved=False with that reason and text (as they are written), no admission; Admitted follows.
-// `requests` (nullptr: unchanged) goes to status.resourceRequests.
+// QuotaReserved=False with that reason and text (as they are written), no admission; Admitted
+// follows. `requests` (nullptr: unchanged) goes to status.resourceRequests.
 bool SetPending(api::Workload& workload, const std::string& reason, const std::string& message,
                 const std::vector<queueing::PodSetRequests>* requests, absl::Time now,
                 const StatusOptions& options = {});
 
-// Phase 1 of an eviction. `reason` is the base reason; with Deactivated and a cause the condition says
-// DeactivatedDueTo<cause>, and DeactivationTarget and requeueState are removed. For PodsReadyTimeout
-// the cause appears in the statistics only.
-bool SetEvicted(api::Workload& workload, const std::string& reason, const std::string& underlying_cause,
-                const std::string& message, absl::Time now);
+// Phase 1 of an eviction. `reason` is the base reason; with Deactivated and a cause the condition
+// says DeactivatedDueTo<cause>, and DeactivationTarget and requeueState are removed. For
+// PodsReadyTimeout the cause appears in the statistics only.
+bool SetEvicted(api::Workload& workload, const std::string& reason,
+                const std::string& underlying_cause, const std::string& message, absl::Time now);
 bool SetPreempted(api::Workload& workload, const std::string& reason, const std::string& message,
                   absl::Time now);
 // "The workload is deactivated" or "The workload is deactivated due to <target message>".
@@ -114,8 +116,8 @@ bool SetFinished(api::Workload& workload, const std::string& reason, const std::
 bool SetDeactivationTarget(api::Workload& workload, const std::string& cause,
                            const std::string& message, absl::Time now);
 
-// The names of the ClusterQueue's admission checks that the workload needs, sorted: with an admission
-// those of the flavors it uses, without one those that apply to all flavors.
+// The names of the ClusterQueue's admission checks that the workload needs, sorted: with an
+// admission those of the flavors it uses, without one those that apply to all flavors.
 std::vector<std::string> RequiredChecks(const api::ClusterQueue& cluster_queue,
                                         const api::Admission* admission);
 // Adds missing required checks as Pending and removes others; sorted by name.
@@ -123,8 +125,8 @@ bool SyncAdmissionChecks(api::Workload& workload, const std::vector<std::string>
                          absl::Time now);
 
 // The body of the server-side apply of the status subresource by the manager kueue-admission, with
-// the full set of fields that this manager owns. `strict`: with the resourceVersion, so that a write
-// in between is a conflict.
+// the full set of fields that this manager owns. `strict`: with the resourceVersion, so that a
+// write in between is a conflict.
 api::Json AdmissionPatch(const api::Workload& workload, bool strict = false);
 
 }  // namespace sluice::admission

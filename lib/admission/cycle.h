@@ -6,12 +6,12 @@
 //
 // Schedule repeats cycles over a QueueManager until nothing more can be decided or `max_admissions`
 // is reached, each cycle seeing what the ones before admitted. What is admitted has left the queue
-// manager; everything else was requeued. The outcome is that of admitting one by one. The caller must
-// book the usage of every kAdmit decision (in order) and add the workload to the queues again when
-// its write fails.
+// manager; everything else was requeued. The outcome is that of admitting one by one. The caller
+// must book the usage of every kAdmit decision (in order) and add the workload to the queues again
+// when its write fails.
 //
-// Contract: pure, deterministic, no I/O; `now` is the only time. A decision carries its explanation.
-// Source: Kueue documentation, "Workload" and "Cluster Queue".
+// Contract: pure, deterministic, no I/O; `now` is the only time. A decision carries its
+// explanation. Source: Kueue documentation, "Workload" and "Cluster Queue".
 #pragma once
 
 #include <absl/time/time.h>
@@ -48,8 +48,7 @@ struct Decision {
 
 // Decisions in the order in which they were made; one per head.
 std::vector<Decision> RunCycle(Snapshot& snapshot,
-                               const std::vector<queueing::WorkloadInfoPtr>& heads,
-                               absl::Time now);
+                               const std::vector<queueing::WorkloadInfoPtr>& heads, absl::Time now);
 
 // At most one decision per workload (the last one), in the order in which they were made.
 std::vector<Decision> Schedule(Snapshot& snapshot, queueing::QueueManager& queues, absl::Time now,

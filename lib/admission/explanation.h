@@ -15,15 +15,15 @@ namespace sluice::admission {
 struct Explanation {
   enum class Verdict {
     kFits,
-    kNoFit,               // no flavor fits; `pod_sets` say why
-    kNoCandidates,        // would need a preemption, and nothing can be preempted
-    kNoLongerFits,        // fitted alone, not after others of the same cycle
-    kChecksFailed,        // an admission check is in state Retry or Rejected
+    kNoFit,         // no flavor fits; `pod_sets` say why
+    kNoCandidates,  // would need a preemption, and nothing can be preempted
+    kNoLongerFits,  // fitted alone, not after others of the same cycle
+    kChecksFailed,  // an admission check is in state Retry or Rejected
     kQueueInactive,
     kQueueNotFound,
     kNamespaceMismatch,
     kNamespaceGone,
-    kInvalidResources,    // `problems` say why
+    kInvalidResources,  // `problems` say why
   };
   Verdict verdict = Verdict::kFits;
   std::string cluster_queue;

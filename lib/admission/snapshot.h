@@ -1,8 +1,8 @@
 // Snapshot: everything that a cycle may look at.
 //
-// The World owns one and keeps it current as objects change (an entry per object, shared pointers to
-// immutable values), so starting a cycle costs nothing. A cycle changes only usage in the quota tree,
-// through an overlay that is undone before it returns. Thread-compatible.
+// The World owns one and keeps it current as objects change (an entry per object, shared pointers
+// to immutable values), so starting a cycle costs nothing. A cycle changes only usage in the quota
+// tree, through an overlay that is undone before it returns. Thread-compatible.
 #pragma once
 
 #include <absl/container/btree_map.h>

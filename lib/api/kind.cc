@@ -70,11 +70,12 @@ std::string ApiVersionOf(Kind kind) {
 
 std::string PathOf(Kind kind, const ObjectKey& key, std::string_view subresource) {
   const KindInfo& info = InfoOf(kind);
-  std::string path = (info.group[0] == '\0' ? "/api/" : "/apis/") + ApiVersionOf(kind);
-  if (info.namespaced && !key.ns.empty()) path += "/namespaces/" + key.ns;
-  path += std::string("/") + info.plural;
-  if (!key.name.empty()) path += "/" + key.name;
-  if (!subresource.empty()) path += "/" + std::string(subresource);
+  std::string path = info.group[0] == '\0' ? "/api/" : "/apis/";
+  path += ApiVersionOf(kind);
+  if (info.namespaced && !key.ns.empty()) path.append("/namespaces/").append(key.ns);
+  path.append("/").append(info.plural);
+  if (!key.name.empty()) path.append("/").append(key.name);
+  if (!subresource.empty()) path.append("/").append(subresource);
   return path;
 }
 

@@ -192,8 +192,7 @@ class Assigner {
       }
     }
     const bool failed = best < 0 || !error_.empty();
-    const bool fits =
-        !failed && seen[static_cast<size_t>(best)].result.rank == Rank::kFit;
+    const bool fits = !failed && seen[static_cast<size_t>(best)].result.rank == Rank::kFit;
     Cause cause = Cause::kNone;
     for (const Candidate& candidate : seen) cause = LessSevere(cause, candidate.attempt.cause);
     if (cause == Cause::kNone) cause = Cause::kNoMatchingFlavor;

@@ -5,9 +5,9 @@
 // eligible when its taints are tolerated and its node labels match the pod's node selector and
 // required node affinity; then the quota decides; `flavorFungibility` says where the scan stops.
 //
-// Contract: pure; everything it found is data (Finding), texts are made elsewhere. The quota tree is
-// only asked, never changed. Resource groups are searched in the order of the ClusterQueue's spec.
-// Sources: Kueue documentation "Cluster Queue" (flavor fungibility) and "Resource Flavor";
+// Contract: pure; everything it found is data (Finding), texts are made elsewhere. The quota tree
+// is only asked, never changed. Resource groups are searched in the order of the ClusterQueue's
+// spec. Sources: Kueue documentation "Cluster Queue" (flavor fungibility) and "Resource Flavor";
 // Kubernetes documentation "Taints and Tolerations", "Assigning Pods to Nodes"; KEP-582, KEP-8691.
 #pragma once
 
@@ -44,13 +44,13 @@ enum class Cause {
 // One observation about one flavor (or about a resource without one).
 struct Finding {
   enum class Kind {
-    kResourceNotCovered,       // no resource group of the ClusterQueue has it
-    kFlavorNotFound,           // there is no such ResourceFlavor
+    kResourceNotCovered,  // no resource group of the ClusterQueue has it
+    kFlavorNotFound,      // there is no such ResourceFlavor
     kUntoleratedTaint,
     kAffinityMismatch,
-    kTopologyMismatch,         // the pod set asks for topology and the flavor has none, or reverse
-    kAboveMaximum,             // more than could ever be available
-    kNotEnoughUnused,          // more than is available now
+    kTopologyMismatch,  // the pod set asks for topology and the flavor has none, or reverse
+    kAboveMaximum,      // more than could ever be available
+    kNotEnoughUnused,   // more than is available now
   };
   Kind kind = Kind::kResourceNotCovered;
   FlavorName flavor;
@@ -88,7 +88,7 @@ struct FlavorChoice {
 struct PodSetAssignment {
   std::string name;
   int32_t count = 0;
-  Requests requests;                                  // with "pods" where that is covered
+  Requests requests;                                    // with "pods" where that is covered
   absl::btree_map<ResourceName, FlavorChoice> flavors;  // empty when it does not fit
   std::vector<FlavorAttempt> attempts;
   std::vector<Finding> findings;  // why it does not fit or would have to preempt
@@ -125,7 +125,8 @@ struct AssignOptions {
 // What an assignment depends on beside the workload. Everything must outlive the call.
 struct AssignContext {
   const api::ClusterQueue* cluster_queue = nullptr;
-  std::function<const api::ResourceFlavor*(const FlavorName&)> flavor;  // nullptr: none of that name
+  std::function<const api::ResourceFlavor*(const FlavorName&)>
+      flavor;  // nullptr: none of that name
   const quota::Tree* tree = nullptr;
   AssignOptions options;
   PreemptionOracle preemption;  // may be empty

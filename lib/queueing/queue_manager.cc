@@ -101,9 +101,9 @@ struct QueueManager::Queue {
   absl::btree_set<EquivalenceClass> blocked;
   absl::btree_map<ObjectKey, Entry*> parked;
   absl::btree_map<ObjectKey, Entry*> in_flight;
-  PendingCounts counts;       // without regard to `options.active`
-  Entry* sticky = nullptr;    // sorts before all others
-  Entry* waiting = nullptr;   // at the head, and another try would change nothing
+  PendingCounts counts;      // without regard to `options.active`
+  Entry* sticky = nullptr;   // sorts before all others
+  Entry* waiting = nullptr;  // at the head, and another try would change nothing
   uint64_t released_cycle = 0;
 
   bool Serves() const { return known && options.active; }

@@ -6,14 +6,14 @@
 // them was found not to fit in a BestEffortFIFO queue, the whole class is parked at once and judged
 // again only after a release; that costs O(1) however many they are.
 //
-// Nothing spins: an unadmitted head of a StrictFIFO queue stays at the head and holds the queue, but
-// Heads does not return it again until a release, a change of it, or a workload before it. So after
-// Heads is empty, nothing can be decided until an event comes or NextDue passes.
+// Nothing spins: an unadmitted head of a StrictFIFO queue stays at the head and holds the queue,
+// but Heads does not return it again until a release, a change of it, or a workload before it. So
+// after Heads is empty, nothing can be decided until an event comes or NextDue passes.
 //
 // Contract: thread-compatible; time is a parameter. Workloads and ClusterQueues may come in any
-// order: workloads of an unknown ClusterQueue wait in it, inactive. O(log n) per workload operation,
-// O(parked individually + classes) per release. Deterministic: no order depends on insertion.
-// Source: Kueue documentation, "Cluster Queue" (queueing strategies).
+// order: workloads of an unknown ClusterQueue wait in it, inactive. O(log n) per workload
+// operation, O(parked individually + classes) per release. Deterministic: no order depends on
+// insertion. Source: Kueue documentation, "Cluster Queue" (queueing strategies).
 //
 //   queues.AddClusterQueue("cq", {.strategy = QueueingStrategy::kBestEffortFifo, .active = true});
 //   queues.AddOrUpdate(info, now);
@@ -96,8 +96,8 @@ class QueueManager {
   void RemoveClusterQueue(const std::string& name);
 
   // Takes in an admissible workload, or the newer state of one that waits. One that is parked stays
-  // parked when nothing changed that matters; in flight, the newer state is used by Requeue. Moves it
-  // when its ClusterQueue changed. Returns where it is.
+  // parked when nothing changed that matters; in flight, the newer state is used by Requeue. Moves
+  // it when its ClusterQueue changed. Returns where it is.
   Place AddOrUpdate(WorkloadInfoPtr info, absl::Time now);
   // Forgets it wherever it is; false when it was not known.
   bool Remove(const ObjectKey& key);
@@ -163,9 +163,9 @@ class QueueManager {
   absl::flat_hash_map<ObjectKey, std::unique_ptr<Entry>> entries_;
   absl::btree_map<std::string, std::unique_ptr<Queue>> queues_;
   absl::btree_map<ObjectKey, LocalQueue> local_;
-  absl::btree_set<std::string> ready_;                          // ClusterQueues with a head to pop
-  absl::btree_set<std::pair<absl::Time, ObjectKey>> due_;       // parked until that instant
-  uint64_t cycle_ = 0;                                          // number of calls of Heads
+  absl::btree_set<std::string> ready_;                     // ClusterQueues with a head to pop
+  absl::btree_set<std::pair<absl::Time, ObjectKey>> due_;  // parked until that instant
+  uint64_t cycle_ = 0;                                     // number of calls of Heads
 };
 
 }  // namespace sluice::queueing

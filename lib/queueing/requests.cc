@@ -258,16 +258,16 @@ class Validator {
     for (const auto& [resource, maximum] : summary.max) {
       auto found = largest.find(resource);
       if (found == largest.end() || found->second <= maximum) continue;
-      range_.push_back(
-          fmt::format("{}: Invalid value: \"{}: {}\": requests must not be above the limitRange max",
-                      path, resource, found->second.ToString()));
+      range_.push_back(fmt::format(
+          "{}: Invalid value: \"{}: {}\": requests must not be above the limitRange max", path,
+          resource, found->second.ToString()));
     }
     for (const auto& [resource, minimum] : summary.min) {
       auto found = smallest.find(resource);
       if (found == smallest.end() || found->second >= minimum) continue;
-      range_.push_back(
-          fmt::format("{}: Invalid value: \"{}: {}\": requests must not be below the limitRange min",
-                      path, resource, found->second.ToString()));
+      range_.push_back(fmt::format(
+          "{}: Invalid value: \"{}: {}\": requests must not be below the limitRange min", path,
+          resource, found->second.ToString()));
     }
   }
 
@@ -354,8 +354,8 @@ FlavorResourceAmounts AdmittedUsage(const api::Workload& workload, bool reclaima
     const auto pod_set = std::find_if(pod_sets.begin(), pod_sets.end(), [&](const auto& candidate) {
       return candidate.name == assignment.name;
     });
-    const int64_t spec_count = pod_set == pod_sets.end() ? assignment.count.value_or(0)
-                                                         : std::max(0, pod_set->count);
+    const int64_t spec_count =
+        pod_set == pod_sets.end() ? assignment.count.value_or(0) : std::max(0, pod_set->count);
     const int64_t assigned = assignment.count.value_or(static_cast<int32_t>(spec_count));
     const int64_t reclaimable =
         reclaimable_pods ? ReclaimableCount(workload, assignment.name) : int64_t{0};

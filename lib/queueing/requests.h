@@ -40,17 +40,17 @@ struct RequestOptions {
 // What the requests of a workload depend on beside the workload. Pointers must outlive the call.
 struct RequestContext {
   // The LimitRanges of the workload's namespace, in a stable order (by name).
-  std::vector<const api::LimitRange*> limit_ranges;
+  std::vector<const api::LimitRange*> limit_ranges{};
   // The RuntimeClass of that name, or nullptr. May be empty: no RuntimeClass is known.
-  std::function<const api::RuntimeClass*(const std::string&)> runtime_class;
+  std::function<const api::RuntimeClass*(const std::string&)> runtime_class{};
   const RequestOptions* options = nullptr;  // nullptr: the defaults
 };
 
 struct PodSetRequests {
   std::string name;
-  int32_t count = 0;     // the pods that count (reclaimable ones are gone)
-  Requests single_pod;   // one pod
-  Requests total;        // single_pod times count
+  int32_t count = 0;    // the pods that count (reclaimable ones are gone)
+  Requests single_pod;  // one pod
+  Requests total;       // single_pod times count
   bool operator==(const PodSetRequests&) const = default;
 };
 
@@ -70,7 +70,8 @@ std::vector<std::string> ValidateResources(const api::Workload& workload,
                                            const RequestContext& context);
 
 // What the workload's admission holds: resourceUsage per flavor and resource, scaled down (integer
-// division per resource first) when fewer pods are left than were admitted. Empty without admission.
+// division per resource first) when fewer pods are left than were admitted. Empty without
+// admission.
 FlavorResourceAmounts AdmittedUsage(const api::Workload& workload, bool reclaimable_pods = true);
 
 // Whether the workload's admission is counted as usage: quota reserved, active, not finished.

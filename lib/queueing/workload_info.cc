@@ -9,8 +9,8 @@
 namespace sluice::queueing {
 namespace {
 
-// Text that is equal exactly when two workloads get the same answer. Every field ends in a byte that
-// cannot occur in it, so that fields cannot run into each other.
+// Text that is equal exactly when two workloads get the same answer. Every field ends in a byte
+// that cannot occur in it, so that fields cannot run into each other.
 class Signature {
  public:
   void Add(const std::string& text) {
@@ -172,7 +172,8 @@ bool IsAdmissible(const api::Workload& workload, const OrderOptions& options) {
       reserved->reason == "OnHold") {
     return false;
   }
-  return !options.admission_gated_by || workload.metadata.Annotation(api::kAdmissionGatedBy).empty();
+  return !options.admission_gated_by ||
+         workload.metadata.Annotation(api::kAdmissionGatedBy).empty();
 }
 
 bool BackoffOver(const api::Workload& workload, absl::Time now) {

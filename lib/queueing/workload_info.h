@@ -1,7 +1,7 @@
 // WorkloadInfo: a pending workload with everything that order and assignment need, computed once.
 //
-// Immutable after MakeWorkloadInfo and shared by pointer. It must be made anew when the workload, its
-// LocalQueue's ClusterQueue, a LimitRange of its namespace or its RuntimeClass changes.
+// Immutable after MakeWorkloadInfo and shared by pointer. It must be made anew when the workload,
+// its LocalQueue's ClusterQueue, a LimitRange of its namespace or its RuntimeClass changes.
 #pragma once
 
 #include <absl/time/time.h>
@@ -33,7 +33,7 @@ struct EquivalenceClass {
 struct OrderOptions {
   // waitForPodsReady.requeuingStrategy.timestamp is Eviction (else Creation).
   bool order_by_eviction = true;
-  bool priority_boost = false;                // gate PriorityBoost
+  bool priority_boost = false;                 // gate PriorityBoost
   bool priority_sorting_within_cohort = true;  // gate PrioritySortingWithinCohort
   bool admission_gated_by = true;              // gate AdmissionGatedBy
   bool equivalence_hashing = true;             // gate SchedulingEquivalenceHashing

@@ -284,7 +284,8 @@ int64_t Tree::AvailableAt(const Node& node, const FlavorResource& cell) {
   int64_t from_parent = AvailableAt(*node.parent, cell);
   const Limits limits = node.LimitsOf(cell);
   if (limits.borrowing_limit.has_value()) {
-    const int64_t unused = SubtractAmounts(Clamp(own.Lendable()), Clamp(own.UsageAboveGuaranteed()));
+    const int64_t unused =
+        SubtractAmounts(Clamp(own.Lendable()), Clamp(own.UsageAboveGuaranteed()));
     from_parent = std::min(from_parent, AddAmounts(unused, *limits.borrowing_limit));
   }
   return AddAmounts(own.LocalAvailable(), from_parent);

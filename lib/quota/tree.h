@@ -1,9 +1,9 @@
 // Tree: who may use how much of which resource in which flavor.
 //
 // Leaves are ClusterQueues, inner nodes are Cohorts. A node has, per flavor and resource, a nominal
-// quota and optional borrowing and lending limits. A ClusterQueue without a cohort is the root of its
-// own tree, and all it can use is its nominal quota. What a child does not keep for itself (the part
-// above its lending limit is kept) is offered to the parent and can be borrowed from there.
+// quota and optional borrowing and lending limits. A ClusterQueue without a cohort is the root of
+// its own tree, and all it can use is its nominal quota. What a child does not keep for itself (the
+// part above its lending limit is kept) is offered to the parent and can be borrowed from there.
 //
 // Contract: thread-compatible, no I/O. Amounts are whole numbers in the units of
 // resource/resource.h, never negative. An amount of kUnlimited means "no limit"; sums saturate.
@@ -40,8 +40,8 @@ int64_t SubtractAmounts(int64_t a, int64_t b);
 
 struct Limits {
   int64_t nominal = 0;
-  std::optional<int64_t> borrowing_limit;
-  std::optional<int64_t> lending_limit;
+  std::optional<int64_t> borrowing_limit{};
+  std::optional<int64_t> lending_limit{};
   bool operator==(const Limits&) const = default;
 };
 using CellLimits = absl::btree_map<FlavorResource, Limits>;

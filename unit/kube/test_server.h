@@ -16,6 +16,7 @@
 
 #include <atomic>
 #include <condition_variable>
+#include <csignal>
 #include <cstdlib>
 #include <functional>
 #include <list>
@@ -103,6 +104,8 @@ class TestServer {
   // context null: plain text; else TLS with its certificates. The context must outlive the server.
   explicit TestServer(Handler handler, SSL_CTX* context = nullptr)
       : handler_(std::move(handler)), context_(context) {
+    // OpenSSL writes to sockets that the client closed; that must not end the test program.
+    std::signal(SIGPIPE, SIG_IGN);
     listener_ = socket(AF_INET, SOCK_STREAM, 0);
     sockaddr_in address{};
     address.sin_family = AF_INET;

@@ -1,6 +1,9 @@
 // The transport against a server that answers, splits, stalls and cuts.
 #include <dirent.h>
 
+#include <algorithm>
+#include <deque>
+
 #include "kube/line_cutter.h"
 #include "kube/url.h"
 #include "unit/kube/fixture.h"
@@ -316,42 +319,63 @@ TEST_CASE("a token file is read again after a 401") {
   std::remove(path.c_str());
 }
 
-TEST_CASE("the gate bounds what is in flight and sends best-effort requests last") {
-  std::atomic<int> running{0};
-  std::atomic<int> peak{0};
-  Gate gate;
-  TestServer server([&](const TestRequest&, TestConnection& connection) {
-    const int now = ++running;
-    int seen = peak;
-    while (seen < now && !peak.compare_exchange_weak(seen, now)) {
+// Keeps what it is asked to send until the test answers it.
+struct FakeTransport : Transport {
+  struct Log {
+    std::vector<std::string> sent;
+    std::deque<ResponseCallback> open;
+    void AnswerFirst() {
+      const ResponseCallback done = std::move(open.front());
+      open.pop_front();
+      done(HttpResponse{.code = 200});
     }
-    gate.Wait();
-    --running;
-    connection.Respond(200, "{}");
-  });
-  TransportOptions options;
-  options.gate.max_in_flight = 3;
-  Link link(server, options);
-  Box<std::string> order;
-  auto send = [&](const std::string& name, Priority priority) {
-    HttpRequest request;
-    request.path_and_query = "/" + name;
-    request.priority = priority;
-    link.transport->Send(request,
-                         [&, name](const absl::StatusOr<HttpResponse>&) { order.Add(name); });
   };
-  for (int i = 0; i < 6; ++i) send("late", Priority::kBestEffort);
-  for (int i = 0; i < 6; ++i) send("normal", Priority::kNormal);
-  send("urgent", Priority::kUrgent);
-  for (int i = 0; i < 2000 && running < 4; ++i) usleep(1000);
-  CHECK(running == 4);
-  gate.Open();
-  REQUIRE(order.Wait(13));
-  CHECK(peak == 4);
-  std::vector<std::string> targets;
-  for (const TestRequest& request : server.requests()) targets.push_back(request.target);
-  // Three late ones were first; all normal ones go before the other three.
-  for (size_t i = targets.size() - 3; i < targets.size(); ++i) CHECK(targets[i] == "/late");
+  explicit FakeTransport(Log& log_in) : log(log_in) {}
+  void Send(HttpRequest request, ResponseCallback done) override {
+    log.sent.push_back(request.path_and_query);
+    log.open.push_back(std::move(done));
+  }
+  std::shared_ptr<StreamHandle> Stream(HttpRequest, LineCallback, ResponseCallback) override {
+    return nullptr;
+  }
+  std::string server() const override { return "fake"; }
+  Log& log;
+};
+
+TEST_CASE("the gate bounds what is in flight and sends best-effort requests last") {
+  Executor timers("timers");
+  FakeTransport::Log log;
+  std::vector<std::string> ends;
+  {
+    RequestGate gate(std::make_unique<FakeTransport>(log), timers, {.max_in_flight = 2});
+    auto send = [&](const std::string& name, Priority priority) {
+      gate.Send({.path_and_query = name, .priority = priority},
+                [&ends, name](const absl::StatusOr<HttpResponse>& response) {
+                  ends.push_back(name + (response.ok() ? " ok" : " cancelled"));
+                });
+    };
+    send("late1", Priority::kBestEffort);
+    for (const char* name : {"late2", "late3"}) send(name, Priority::kBestEffort);
+    for (const char* name : {"normal1", "normal2"}) send(name, Priority::kNormal);
+    CHECK(log.sent == std::vector<std::string>{"late1", "late2"});
+    send("urgent", Priority::kUrgent);
+    CHECK(log.sent.back() == "urgent");
+    for (int i = 0; i < 3; ++i) log.AnswerFirst();
+    CHECK(log.sent == std::vector<std::string>{"late1", "late2", "urgent", "normal1", "normal2"});
+    log.AnswerFirst();
+    CHECK(log.sent.back() == "late3");
+    send("never", Priority::kNormal);
+    log.AnswerFirst();
+    log.AnswerFirst();
+    CHECK(log.sent.back() == "never");
+    log.AnswerFirst();
+    for (const char* name : {"x", "y", "z"}) send(name, Priority::kNormal);
+    while (!log.open.empty() && ends.size() < 8) log.AnswerFirst();
+    send("left", Priority::kNormal);
+    send("waiting", Priority::kNormal);
+  }
+  CHECK(std::count(ends.begin(), ends.end(), "waiting cancelled") == 1);
+  CHECK(std::count(ends.begin(), ends.end(), "late3 ok") == 1);
 }
 
 TEST_CASE("the gate keeps to the configured rate") {

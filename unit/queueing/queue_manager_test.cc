@@ -21,8 +21,11 @@ WorkloadInfoPtr Info(const build::Workload& workload, const std::string& queue =
 }
 build::Workload Pending(const std::string& name, double created, const char* cpu = "1",
                         int32_t priority = 0) {
-  return build::Workload(name).Queue("lq").Created(At(created)).Request("cpu", cpu).Priority(
-      priority);
+  return build::Workload(name)
+      .Queue("lq")
+      .Created(At(created))
+      .Request("cpu", cpu)
+      .Priority(priority);
 }
 ObjectKey Key(const std::string& name) { return {"ns", name}; }
 
@@ -300,7 +303,8 @@ TEST_CASE("no workload is lost under random operations") {
           queues.ReleaseParked(queue, now);
           for (const PendingWorkload& pending : queues.Snapshot(queue)) {
             const bool waits = !BackoffOver(*pending.info->workload, now);
-            CHECK((pending.place == Place::kParked) == (waits && pending.place != Place::kInFlight));
+            CHECK((pending.place == Place::kParked) ==
+                  (waits && pending.place != Place::kInFlight));
           }
           break;
         default:

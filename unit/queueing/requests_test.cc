@@ -47,10 +47,8 @@ TEST_CASE("pod-level requests replace cpu, memory and huge pages only") {
 }
 
 TEST_CASE("amounts are rounded up per pod, then multiplied") {
-  CHECK(Total(build::Workload("w").Request("cpu", "1200u").Count(1000)) ==
-        Requests{{"cpu", 2000}});
-  CHECK(Total(build::Workload("w").Request("memory", "1500m").Count(4)) ==
-        Requests{{"memory", 8}});
+  CHECK(Total(build::Workload("w").Request("cpu", "1200u").Count(1000)) == Requests{{"cpu", 2000}});
+  CHECK(Total(build::Workload("w").Request("memory", "1500m").Count(4)) == Requests{{"memory", 8}});
   const Requests huge = Total(build::Workload("w").Request("memory", "8Ei").Count(1000));
   CHECK(huge.at("memory") == std::numeric_limits<int64_t>::max());
   CHECK(Total(build::Workload("w").Request("cpu", "-1").Count(3)) == Requests{{"cpu", 0}});
@@ -141,8 +139,8 @@ TEST_CASE("resources are validated with their paths") {
   REQUIRE(below.size() == 1);
   CHECK(below[0].find("resources didn't satisfy LimitRange constraints: ") == 0);
   CHECK(below[0].find("requests must not be below the limitRange min") != std::string::npos);
-  const auto limit_above = ValidateResources(
-      build::Workload("w").Request("cpu", "1").Limit("cpu", "3"), context);
+  const auto limit_above =
+      ValidateResources(build::Workload("w").Request("cpu", "1").Limit("cpu", "3"), context);
   REQUIRE(limit_above.size() == 1);
   CHECK(limit_above[0].find("requests must not be above the limitRange max") != std::string::npos);
 

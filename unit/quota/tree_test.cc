@@ -42,7 +42,7 @@ TEST_CASE("a ClusterQueue without cohort uses its own quota only") {
 TEST_CASE("cells that are not listed offer nothing") {
   Tree tree;
   tree.SetClusterQueue("a", "pool", Cell(1));
-  tree.SetCohort("pool", "", {{{"g", "cpu"}, {.nominal = 5}}});
+  tree.SetCohort("pool", "", {{{"g", "cpu"}, {5, {}, {}}}});
   CHECK(tree.Available("a", {"g", "cpu"}) == 0);
   CHECK(tree.PotentialAvailable("a", {"g", "cpu"}) == 0);
   CHECK_FALSE(tree.Fits("a", {{{"g", "cpu"}, 0}}));
@@ -231,8 +231,8 @@ class NaiveModel {
     int64_t shared = Available(node.parent);
     if (node.limits.borrowing_limit.has_value()) {
       const int64_t above = std::max<int64_t>(0, Usage(name) - Guaranteed(name));
-      shared = std::min(shared,
-                        Quota(name) - Guaranteed(name) - above + *node.limits.borrowing_limit);
+      shared =
+          std::min(shared, Quota(name) - Guaranteed(name) - above + *node.limits.borrowing_limit);
     }
     return std::max<int64_t>(0, Guaranteed(name) - Usage(name)) + shared;
   }

@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"sluice.dev/e2e/harness"
 )
@@ -113,22 +114,24 @@ func TestUpTwiceChangesNothing(t *testing.T) {
 
 func TestComponentsComeBack(t *testing.T) {
 	c := harness.Shared
-	for _, component := range []string{"apiserver", "scheduler", "controller-manager", "kwok", "etcd"} {
+	for _, component := range []string{"etcd", "apiserver", "scheduler", "controller-manager", "kwok"} {
 		c.Component(t, "restart", component, "--signal", "KILL")
 	}
-	for line := range strings.Lines(script(t, "status", "--dir", c.Dir)) {
-		if !strings.HasSuffix(strings.TrimSpace(line), "ready") {
-			harness.Eventually(t, line, func() error {
-				if strings.Contains(script(t, "status", "--dir", c.Dir), "running") {
-					return harness.ErrNotYet
-				}
-				return nil
-			})
+	harness.EventuallyWithin(t, time.Minute, "all are ready", func() error {
+		if status := script(t, "status", "--dir", c.Dir); strings.Count(status, " ready") != 5 {
+			return fmt.Errorf("they are\n%s", status)
 		}
-	}
+		return nil
+	})
 	namespace := c.Namespace(t)
 	c.MustCreate(t, harness.Job{Name: "after", Namespace: namespace, RunSeconds: "0.1"}.Object())
-	c.ExpectFinished(t, namespace, "after")
+	// Watches that broke off wait longer and longer before they try again.
+	harness.EventuallyWithin(t, 2*time.Minute, "a Job runs", func() error {
+		if harness.ConditionOf(c.Get(t, harness.JobKind, namespace, "after"), "Complete").Status != "True" {
+			return harness.ErrNotYet
+		}
+		return nil
+	})
 }
 
 // TestDownSparesOthers: a pid that now belongs to somebody else is not killed.

@@ -1,0 +1,246 @@
+#include "sim/invariants.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <tuple>
+
+#include "api/codec.h"
+#include "api/names.h"
+#include "queueing/workload_info.h"
+#include "resource/quantity.h"
+
+namespace sluice::sim {
+namespace {
+
+using api::Json;
+using api::Kind;
+
+bool ConditionTrue(const Json& object, const char* type) {
+  const Json* conditions = object.Find("status", "conditions");
+  if (conditions == nullptr) return false;
+  const auto& list = conditions->AsArray();
+  return std::any_of(list.begin(), list.end(), [&](const Json& condition) {
+    return condition.GetString("type") == type && condition.GetString("status") == "True";
+  });
+}
+
+// Finished or deactivated Workloads hold nothing, whatever their conditions say.
+bool Holds(const Json& workload) {
+  const Json* active = workload.Find("spec", "active");
+  return ConditionTrue(workload, api::kQuotaReserved) && !ConditionTrue(workload, api::kFinished) &&
+         (active == nullptr || active->AsBool(true));
+}
+
+int64_t Milli(const Json& quantity) {
+  const std::string text = quantity.IsString() ? quantity.AsString() : quantity.Text();
+  const auto parsed = Quantity::Parse(text);
+  return parsed.ok() ? parsed->MilliValue() : 0;
+}
+
+int64_t CountOf(const Json& workload, const std::string& pod_set) {
+  int64_t count = 1;
+  if (const Json* pod_sets = workload.Find("spec", "podSets")) {
+    for (const Json& item : pod_sets->AsArray()) {
+      if (item.GetString("name") != pod_set) continue;
+      if (const Json* value = item.Find("count")) count = value->AsInt();
+    }
+  }
+  return count;
+}
+
+int64_t Reclaimed(const Json& workload, const std::string& pod_set) {
+  if (const Json* pods = workload.Find("status", "reclaimablePods")) {
+    for (const Json& item : pods->AsArray()) {
+      if (item.GetString("name") == pod_set) return item.Find("count")->AsInt();
+    }
+  }
+  return 0;
+}
+
+void AddUsage(const Json& workload, absl::btree_map<std::string, int64_t>& usage) {
+  const std::string queue = workload.GetString("status", "admission", "clusterQueue");
+  const Json* assignments = workload.Find("status", "admission", "podSetAssignments");
+  if (assignments == nullptr) return;
+  for (const Json& assignment : assignments->AsArray()) {
+    const std::string name = assignment.GetString("name");
+    const Json* flavors = assignment.Find("flavors");
+    const Json* amounts = assignment.Find("resourceUsage");
+    if (flavors == nullptr || amounts == nullptr) continue;
+    const Json* assigned = assignment.Find("count");
+    const int64_t count = assigned == nullptr ? CountOf(workload, name) : assigned->AsInt();
+    const int64_t kept = std::max<int64_t>(count - Reclaimed(workload, name), 0);
+    for (const auto& [resource, amount] : amounts->AsObject()) {
+      const std::string flavor = flavors->GetString(resource);
+      const int64_t total = Milli(amount);
+      usage[fmt::format("{}/{}/{}", queue, flavor, resource)] +=
+          count == 0 ? 0 : total / count * kept;
+    }
+  }
+}
+
+}  // namespace
+
+Violations QuotaWatch::Check(const ApiServer& api) {
+  absl::btree_map<std::string, int64_t> usage;
+  for (const Json& workload : api.List(Kind::kWorkload)) {
+    if (Holds(workload)) AddUsage(workload, usage);
+  }
+  absl::btree_map<std::string, int64_t> quota;
+  for (const Json& queue : api.List(Kind::kClusterQueue)) {
+    const Json* groups = queue.Find("spec", "resourceGroups");
+    if (groups == nullptr || !queue.GetString("spec", "cohortName").empty()) continue;
+    for (const Json& group : groups->AsArray()) {
+      for (const Json& flavor : group.Find("flavors")->AsArray()) {
+        for (const Json& resource : flavor.Find("resources")->AsArray()) {
+          quota[fmt::format("{}/{}/{}", queue.GetString("metadata", "name"),
+                            flavor.GetString("name"), resource.GetString("name"))] =
+              Milli(*resource.Find("nominalQuota"));
+        }
+      }
+    }
+  }
+  Violations broken;
+  for (const auto& [cell, used] : usage) {
+    const auto limit = quota.find(cell);
+    if (limit == quota.end() || used <= limit->second) continue;
+    const auto last = last_.find(cell);
+    if (last != last_.end() && used <= last->second) continue;
+    broken.push_back(fmt::format("{} milli of {} are reserved, the quota is {}", used, cell,
+                                 limit->second));
+  }
+  last_ = std::move(usage);
+  return broken;
+}
+
+Violations CheckJobs(const ApiServer& api) {
+  Violations broken;
+  absl::btree_map<std::string, std::string> holders;
+  for (const Json& workload : api.List(Kind::kWorkload)) {
+    const std::string name = workload.GetString("metadata", "namespace") + "/" +
+                             workload.GetString("metadata", "name");
+    const bool reserved = ConditionTrue(workload, api::kQuotaReserved);
+    if (reserved && workload.Find("status", "admission") == nullptr) {
+      broken.push_back(fmt::format("Workload {} has QuotaReserved=True without an admission", name));
+    }
+    if (!reserved && workload.Find("status", "admission") != nullptr) {
+      broken.push_back(fmt::format("Workload {} has an admission without QuotaReserved=True", name));
+    }
+    if (ConditionTrue(workload, api::kAdmitted) && !reserved) {
+      broken.push_back(fmt::format("Workload {} is Admitted without QuotaReserved=True", name));
+    }
+    const Json* owners = workload.Find("metadata", "ownerReferences");
+    if (!Holds(workload) || owners == nullptr) continue;
+    for (const Json& owner : owners->AsArray()) {
+      const auto [first, fresh] = holders.emplace(owner.GetString("uid"), name);
+      if (!fresh) {
+        broken.push_back(fmt::format("Workloads {} and {} hold quota for one {} {}", first->second,
+                                     name, owner.GetString("kind"), owner.GetString("name")));
+      }
+    }
+  }
+  return broken;
+}
+
+Violations CheckTotals(const state::World& world) {
+  Violations broken;
+  absl::btree_map<std::string, state::QueueTotals> expected;
+  for (const auto& [key, stored] : world.workloads().all()) {
+    const auto workload = world.AssumedOrStored(key);
+    if (!queueing::HoldsQuota(*workload) || !workload->status.admission) continue;
+    state::QueueTotals& totals = expected[workload->status.admission->cluster_queue];
+    const FlavorResourceAmounts usage = queueing::AdmittedUsage(
+        *workload, world.settings().gates.Enabled("ReclaimablePods"));
+    const bool admitted = api::IsTrue(workload->status.conditions, api::kAdmitted);
+    ++totals.reserving;
+    totals.admitted += admitted ? 1 : 0;
+    for (const auto& [cell, amount] : usage) {
+      if (amount < 0) broken.push_back(fmt::format("Workload {} uses {}", key.ToString(), amount));
+      if (amount == 0) continue;
+      totals.reservation[cell] += amount;
+      if (admitted) totals.usage[cell] += amount;
+    }
+  }
+  for (const auto& [name, queue] : world.cluster_queues().all()) {
+    if (!(world.ClusterQueueTotals(name.name) == expected[name.name])) {
+      broken.push_back(fmt::format("totals of ClusterQueue {} are not those of its Workloads",
+                                   name.name));
+    }
+  }
+  world.queues().CheckInvariants();
+  return broken;
+}
+
+Violations CheckRebuilt(const state::World& world, const ApiServer& api, absl::Time now) {
+  state::World fresh(world.settings());
+  state::Refs touched;
+  for (const Kind kind : state::World::WatchedKinds()) {
+    using Type = state::ObjectEvent::Type;
+    fresh.Apply({Type::kListBegin, kind, {}}, now, touched);
+    for (const Json& object : api.List(kind)) {
+      fresh.Apply({Type::kUpsert, kind, object}, now, touched);
+    }
+    fresh.Apply({Type::kListEnd, kind, {}}, now, touched);
+  }
+  Violations broken;
+  const auto compare = [&](bool same, const std::string& what) {
+    if (!same) broken.push_back(what + " differs from that of a World built anew");
+  };
+  compare(world.workloads().size() == fresh.workloads().size(), "the number of Workloads");
+  compare(world.jobs().size() == fresh.jobs().size(), "the number of Jobs");
+  compare(world.cluster_queues().size() == fresh.cluster_queues().size(),
+          "the number of ClusterQueues");
+  compare(world.queues().size() == fresh.queues().size(), "the number of pending Workloads");
+  for (const auto& [key, queue] : fresh.cluster_queues().all()) {
+    const std::string& name = key.name;
+    compare(world.ClusterQueueTotals(name) == fresh.ClusterQueueTotals(name),
+            "what is held in ClusterQueue " + name);
+    compare(world.ActivityOf(name) == fresh.ActivityOf(name), "the activity of ClusterQueue " + name);
+    compare(world.queues().Pending(name).Total() == fresh.queues().Pending(name).Total(),
+            "the pending count of ClusterQueue " + name);
+  }
+  for (const auto& [key, queue] : fresh.local_queues().all()) {
+    compare(world.LocalQueueTotals(key) == fresh.LocalQueueTotals(key),
+            "what is held in LocalQueue " + key.ToString());
+    compare(world.queues().PendingOfLocalQueue(key).Total() ==
+                fresh.queues().PendingOfLocalQueue(key).Total(),
+            "the pending count of LocalQueue " + key.ToString());
+  }
+  for (const auto& [key, workload] : fresh.workloads().all()) {
+    const auto kept = world.workloads().Find(key);
+    compare(kept != nullptr &&
+                kept->metadata.resource_version == workload->metadata.resource_version,
+            "Workload " + key.ToString());
+  }
+  return broken;
+}
+
+Violations CheckStrictFifo(const state::World& world, const admission::Decision& decision) {
+  Violations broken;
+  const std::string& name = decision.info->cluster_queue;
+  const auto queue = world.cluster_queues().Find({"", name});
+  if (decision.kind != admission::Decision::Kind::kAdmit || queue == nullptr ||
+      queue->spec.queueing_strategy != "StrictFIFO") {
+    return broken;
+  }
+  const auto order = [](const api::Workload& workload) {
+    return std::make_tuple(-workload.spec.priority.value_or(0),
+                           workload.metadata.creation_timestamp.value_or(absl::InfinitePast()),
+                           workload.metadata.uid);
+  };
+  const auto evicted = [](const api::Workload& workload) {
+    return api::IsTrue(workload.status.conditions, api::kEvicted);  // ordered by its eviction
+  };
+  if (evicted(*decision.info->workload)) return broken;
+  for (const queueing::PendingWorkload& pending : world.queues().Snapshot(name)) {
+    if (pending.place == queueing::Place::kParked || evicted(*pending.info->workload)) continue;
+    if (order(*pending.info->workload) < order(*decision.info->workload)) {
+      broken.push_back(fmt::format("{} was admitted in StrictFIFO ClusterQueue {} before {}",
+                                   decision.info->Key().ToString(), name,
+                                   pending.info->Key().ToString()));
+    }
+  }
+  return broken;
+}
+
+}  // namespace sluice::sim

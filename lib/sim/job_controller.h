@@ -1,0 +1,75 @@
+// JobController: the controller of batch/v1 Jobs and the pods it makes, for the simulator.
+//
+// A Job that is not suspended gets pods at once, up to its parallelism and to what is left of its
+// completions. A pod becomes ready after the readiness delay and succeeds after its run time, which
+// the Job's annotation sluice.dev/run-seconds gives: one number for all pods, or a list for the
+// first, second, ... pod (the last number counts for all others). Without the annotation a pod runs
+// for ever. sluice.dev/fail: "true" makes the first pod that ends fail the Job.
+// A Job that becomes suspended loses its pods; they count as active for the time of the annotation
+// sluice.dev/stop-seconds (else of the option), then status.active is 0 and Suspended is True.
+// Pods are not API objects here. Any node fits.
+//
+// Writes only the status of Jobs, and only when it differs. Everything but the pods' start times can
+// be seen in the API. Single thread, deterministic.
+// Source: Kubernetes documentation, "Jobs".
+#pragma once
+
+#include <absl/container/btree_map.h>
+#include <absl/time/time.h>
+
+#include <string>
+#include <vector>
+
+#include "sim/api_server.h"
+
+namespace sluice::sim {
+
+inline constexpr char kRunSecondsAnnotation[] = "sluice.dev/run-seconds";
+inline constexpr char kStopSecondsAnnotation[] = "sluice.dev/stop-seconds";
+inline constexpr char kFailAnnotation[] = "sluice.dev/fail";
+
+struct JobControllerOptions {
+  absl::Duration readiness_delay = absl::ZeroDuration();
+  absl::Duration stop_time = absl::ZeroDuration();
+};
+
+class JobController {
+ public:
+  JobController(ApiServer& api, JobControllerOptions options) : api_(api), options_(options) {}
+
+  // Brings every Job to where it should be at `now`.
+  void Run(absl::Time now);
+  // When Run has something to do without a change in the API.
+  absl::Time NextDue() const;
+  // Pods that exist now, of all Jobs; those being stopped too.
+  int64_t RunningPods(const ObjectKey& job) const;
+
+ private:
+  struct Pod {
+    absl::Time ready_at;
+    absl::Time ends_at = absl::InfiniteFuture();
+    absl::Time gone_at = absl::InfiniteFuture();  // set when it is being stopped
+    int64_t index = 0;
+  };
+  struct JobState {
+    std::string uid;
+    std::vector<Pod> pods;
+    int64_t started = 0;    // pods ever made since the last start
+    int64_t succeeded = 0;
+    std::vector<int64_t> completed_indexes;
+    bool failed = false;
+  };
+
+  void Reconcile(const api::Json& job, absl::Time now);
+  void AdvancePods(JobState& state, const api::Json& job, absl::Time now) const;
+  void MakePods(JobState& state, const api::Json& job, absl::Time now) const;
+  void StopPods(JobState& state, const api::Json& job, absl::Time now) const;
+  api::Json StatusOf(const JobState& state, const api::Json& job, absl::Time now) const;
+
+  ApiServer& api_;
+  JobControllerOptions options_;
+  absl::btree_map<ObjectKey, JobState> jobs_;
+  absl::Time last_run_ = absl::InfinitePast();
+};
+
+}  // namespace sluice::sim

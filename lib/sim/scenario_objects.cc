@@ -1,0 +1,418 @@
+#include "sim/scenario_objects.h"
+
+#include <absl/strings/numbers.h>
+#include <absl/strings/str_split.h>
+
+#include <algorithm>
+
+#include "api/names.h"
+#include "base/status.h"
+#include "base/time.h"
+#include "sim/job_controller.h"
+
+namespace sluice::sim {
+namespace {
+
+using api::Json;
+using api::Kind;
+
+struct Word {
+  std::string key;    // "label:team" for a word "label:team=a"
+  std::string value;
+};
+using Words = std::vector<Word>;
+
+// "prefix:rest" -> rest, or "".
+std::string After(const std::string& text, const std::string& prefix) {
+  return text.starts_with(prefix) ? text.substr(prefix.size()) : "";
+}
+
+absl::StatusOr<int64_t> Integer(const Word& word) {
+  int64_t value = 0;
+  if (!absl::SimpleAtoi(word.value, &value)) {
+    return InvalidArgument("{}: \"{}\" is no integer", word.key, word.value);
+  }
+  return value;
+}
+
+// "30s" or "30" or "10s,20s" -> "30" or "10,20".
+absl::StatusOr<std::string> Seconds(const std::string& text) {
+  std::string result;
+  for (const std::string& part : std::vector<std::string>(absl::StrSplit(text, ','))) {
+    ASSIGN_OR_RETURN(const absl::Duration duration, ParseDuration(part));
+    result += (result.empty() ? "" : ",") + fmt::format("{}", absl::ToDoubleSeconds(duration));
+  }
+  return result;
+}
+
+// KEY=VALUE:EFFECT, as taint or toleration.
+Json TaintOf(const std::string& key, const std::string& value, bool toleration) {
+  const size_t colon = value.rfind(':');
+  Json taint = Json::MakeObject({{"key", key}});
+  const std::string text = value.substr(0, colon);
+  if (toleration) taint.Set("operator", text.empty() ? "Exists" : "Equal");
+  if (!text.empty()) taint.Set("value", text);
+  if (colon != std::string::npos) taint.Set("effect", value.substr(colon + 1));
+  return taint;
+}
+
+absl::Status Unknown(const Word& word) {
+  return InvalidArgument("the word \"{}\" is not known here", word.key);
+}
+
+bool LooksLikeResource(const std::string& key) {
+  return key == "cpu" || key == "memory" || key == "pods" || key.find('/') != std::string::npos;
+}
+
+absl::Status Namespace(const Words& words, Json& object) {
+  for (const Word& word : words) object["metadata"]["labels"].Set(word.key, word.value);
+  return absl::OkStatus();
+}
+
+absl::Status Flavor(const Words& words, Json& object) {
+  Json& spec = object["spec"];
+  spec = Json::MakeObject();
+  for (const Word& word : words) {
+    if (const std::string label = After(word.key, "label:"); !label.empty()) {
+      spec["nodeLabels"].Set(label, word.value);
+    } else if (const std::string taint = After(word.key, "taint:"); !taint.empty()) {
+      spec["nodeTaints"].Append(TaintOf(taint, word.value, false));
+    } else if (const std::string key = After(word.key, "tolerate:"); !key.empty()) {
+      spec["tolerations"].Append(TaintOf(key, word.value, true));
+    } else {
+      return Unknown(word);
+    }
+  }
+  return absl::OkStatus();
+}
+
+// NAME{RESOURCE=AMOUNT,...} as an element of the last resource group, or of a new one.
+absl::Status AddFlavor(const std::string& text, Json& spec) {
+  const size_t brace = text.find('{');
+  if (brace == std::string::npos || text.back() != '}') {
+    return InvalidArgument("flavor: \"{}\" is not NAME{{RESOURCE=AMOUNT,...}}", text);
+  }
+  Json covered = Json::MakeArray();
+  Json resources = Json::MakeArray();
+  const std::string inner = text.substr(brace + 1, text.size() - brace - 2);
+  for (const std::string& part : std::vector<std::string>(absl::StrSplit(inner, ','))) {
+    const size_t equals = part.find('=');
+    if (equals == std::string::npos) return InvalidArgument("flavor: \"{}\" has no amount", part);
+    covered.Append(part.substr(0, equals));
+    resources.Append(Json::MakeObject(
+        {{"name", part.substr(0, equals)}, {"nominalQuota", part.substr(equals + 1)}}));
+  }
+  Json flavor = Json::MakeObject({{"name", text.substr(0, brace)},
+                                  {"resources", std::move(resources)}});
+  Json& groups = spec["resourceGroups"];
+  if (!groups.AsArray().empty()) {
+    Json& last = groups.MutableArray().back();
+    if (*last.Find("coveredResources") == covered) {
+      last["flavors"].Append(std::move(flavor));
+      return absl::OkStatus();
+    }
+  }
+  groups.Append(Json::MakeObject({{"coveredResources", std::move(covered)},
+                                  {"flavors", Json::MakeArray({std::move(flavor)})}}));
+  return absl::OkStatus();
+}
+
+absl::Status ClusterQueue(const Words& words, Json& object) {
+  Json& spec = object["spec"];
+  spec.Set("namespaceSelector", Json::MakeObject());
+  for (const Word& word : words) {
+    if (word.key == "flavor") {
+      RETURN_IF_ERROR(AddFlavor(word.value, spec));
+    } else if (word.key == "strategy") {
+      spec.Set("queueingStrategy", word.value);
+    } else if (word.key == "stop") {
+      spec.Set("stopPolicy", word.value);
+    } else if (word.key == "cohort") {
+      spec.Set("cohortName", word.value);
+    } else if (word.key == "preemption") {
+      spec["preemption"].Set("withinClusterQueue", word.value);
+    } else if (word.key == "check") {
+      spec["admissionChecksStrategy"]["admissionChecks"].Append(
+          Json::MakeObject({{"name", word.value}}));
+    } else if (const std::string label = After(word.key, "selector:"); !label.empty()) {
+      spec["namespaceSelector"]["matchLabels"].Set(label, word.value);
+    } else {
+      return Unknown(word);
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status LocalQueue(const Words& words, Json& object) {
+  for (const Word& word : words) {
+    if (word.key == "cq") {
+      object["spec"].Set("clusterQueue", word.value);
+    } else if (word.key == "stop") {
+      object["spec"].Set("stopPolicy", word.value);
+    } else {
+      return Unknown(word);
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status PriorityClass(const Words& words, Json& object) {
+  for (const Word& word : words) {
+    if (word.key == "value") {
+      ASSIGN_OR_RETURN(const int64_t value, Integer(word));
+      object.Set("value", value);
+    } else if (word.key == "default") {
+      object.Set("globalDefault", word.value == "true");
+    } else {
+      return Unknown(word);
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status AdmissionCheck(const Words& words, Json& object, Json& status) {
+  bool active = true;
+  object["spec"].Set("controllerName", "example.com/checker");
+  for (const Word& word : words) {
+    if (word.key == "controller") {
+      object["spec"].Set("controllerName", word.value);
+    } else if (word.key == "active") {
+      active = word.value == "true";
+    } else {
+      return Unknown(word);
+    }
+  }
+  Json condition = Json::MakeObject({{"type", "Active"},
+                                     {"status", active ? "True" : "False"},
+                                     {"reason", active ? "Active" : "Inactive"},
+                                     {"message", "set by the scenario"},
+                                     {"lastTransitionTime", "2026-01-01T00:00:00Z"}});
+  status["conditions"].Append(std::move(condition));
+  return absl::OkStatus();
+}
+
+absl::Status RuntimeClass(const Words& words, Json& object) {
+  object.Set("handler", "sandbox");
+  for (const Word& word : words) {
+    if (!LooksLikeResource(word.key)) return Unknown(word);
+    object["overhead"]["podFixed"].Set(word.key, word.value);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status LimitRange(const Words& words, Json& object) {
+  Json item = Json::MakeObject({{"type", "Container"}});
+  for (const Word& word : words) {
+    if (const std::string name = After(word.key, "default:"); !name.empty()) {
+      item["defaultRequest"].Set(name, word.value);
+    } else if (const std::string max = After(word.key, "max:"); !max.empty()) {
+      item["max"].Set(max, word.value);
+    } else if (const std::string min = After(word.key, "min:"); !min.empty()) {
+      item["min"].Set(min, word.value);
+    } else {
+      return Unknown(word);
+    }
+  }
+  object["spec"].Set("limits", Json::MakeArray({std::move(item)}));
+  return absl::OkStatus();
+}
+
+// Words that concern the pod template; false when the word is not one of them.
+bool PodWord(const Word& word, Json& pod_template) {
+  Json& spec = pod_template["spec"];
+  Json& container = spec["containers"].MutableArray().front();
+  if (LooksLikeResource(word.key)) {
+    container["resources"]["requests"].Set(word.key, word.value);
+  } else if (const std::string limit = After(word.key, "limit:"); !limit.empty()) {
+    container["resources"]["limits"].Set(limit, word.value);
+  } else if (const std::string label = After(word.key, "selector:"); !label.empty()) {
+    spec["nodeSelector"].Set(label, word.value);
+  } else if (const std::string key = After(word.key, "tolerate:"); !key.empty()) {
+    spec["tolerations"].Append(TaintOf(key, word.value, true));
+  } else if (word.key == "runtimeclass") {
+    spec.Set("runtimeClassName", word.value);
+  } else if (word.key == "podpriority") {
+    spec.Set("priorityClassName", word.value);
+  } else {
+    return false;
+  }
+  return true;
+}
+
+Json PodTemplate() {
+  Json container = Json::MakeObject({{"name", "main"}, {"image", "registry.example/app:1"}});
+  Json spec = Json::MakeObject({{"restartPolicy", "Never"},
+                                {"containers", Json::MakeArray({std::move(container)})}});
+  return Json::MakeObject({{"spec", std::move(spec)}});
+}
+
+absl::Status JobMetadata(const Word& word, Json& metadata) {
+  const auto label = [&](const char* key) { metadata["labels"].Set(key, word.value); };
+  const auto annotation = [&](const std::string& key, const std::string& value) {
+    metadata["annotations"].Set(key, value);
+  };
+  if (word.key == "queue") {
+    label(api::kQueueNameLabel);
+  } else if (word.key == "priority") {
+    label(api::kPriorityClassLabel);
+  } else if (word.key == "prebuilt") {
+    label(api::kPrebuiltWorkload);
+  } else if (word.key == "maxexec") {
+    label(api::kMaxExecTimeLabel);
+  } else if (const std::string key = After(word.key, "label:"); !key.empty()) {
+    label(key.c_str());
+  } else if (const std::string name = After(word.key, "annotation:"); !name.empty()) {
+    annotation(name, word.value);
+  } else if (word.key == "run" || word.key == "stopping") {
+    ASSIGN_OR_RETURN(const std::string seconds, Seconds(word.value));
+    annotation(word.key == "run" ? kRunSecondsAnnotation : kStopSecondsAnnotation, seconds);
+  } else if (word.key == "fail") {
+    annotation(kFailAnnotation, word.value);
+  } else {
+    return Unknown(word);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Job(const Words& words, Json& object) {
+  Json pod_template = PodTemplate();
+  Json spec = Json::MakeObject();
+  for (const Word& word : words) {
+    if (PodWord(word, pod_template)) continue;
+    if (word.key == "parallelism" || word.key == "completions") {
+      ASSIGN_OR_RETURN(const int64_t value, Integer(word));
+      spec.Set(word.key, value);
+    } else if (word.key == "indexed") {
+      spec.Set("completionMode", "Indexed");
+    } else if (word.key == "suspend") {
+      spec.Set("suspend", word.value == "true");
+    } else {
+      RETURN_IF_ERROR(JobMetadata(word, object["metadata"]));
+    }
+  }
+  spec.Set("template", std::move(pod_template));
+  object.Set("spec", std::move(spec));
+  return absl::OkStatus();
+}
+
+absl::Status Workload(const Words& words, Json& object) {
+  Json pod_template = PodTemplate();
+  int64_t count = 1;
+  Json& spec = object["spec"];
+  for (const Word& word : words) {
+    if (PodWord(word, pod_template)) continue;
+    if (word.key == "queue") {
+      spec.Set("queueName", word.value);
+    } else if (word.key == "count") {
+      ASSIGN_OR_RETURN(count, Integer(word));
+    } else if (word.key == "priority") {
+      ASSIGN_OR_RETURN(const int64_t priority, Integer(word));
+      spec.Set("priority", priority);
+    } else {
+      return Unknown(word);
+    }
+  }
+  spec["podSets"].Append(Json::MakeObject(
+      {{"name", "main"}, {"count", count}, {"template", std::move(pod_template)}}));
+  return absl::OkStatus();
+}
+
+absl::Status Fill(Kind kind, const Words& words, Json& object, Json& status) {
+  switch (kind) {
+    case Kind::kNamespace:
+      return Namespace(words, object);
+    case Kind::kResourceFlavor:
+      return Flavor(words, object);
+    case Kind::kClusterQueue:
+      return ClusterQueue(words, object);
+    case Kind::kLocalQueue:
+      return LocalQueue(words, object);
+    case Kind::kWorkloadPriorityClass:
+    case Kind::kPriorityClass:
+      return PriorityClass(words, object);
+    case Kind::kAdmissionCheck:
+      return AdmissionCheck(words, object, status);
+    case Kind::kRuntimeClass:
+      return RuntimeClass(words, object);
+    case Kind::kLimitRange:
+      return LimitRange(words, object);
+    case Kind::kJob:
+      return Job(words, object);
+    case Kind::kWorkload:
+      return Workload(words, object);
+    default:
+      return InvalidArgument("{} has no short notation; use yaml", api::InfoOf(kind).name);
+  }
+}
+
+}  // namespace
+
+absl::StatusOr<Kind> ParseKind(const std::string& word) {
+  static const std::vector<std::pair<std::string, Kind>> kWords = {
+      {"cq", Kind::kClusterQueue},       {"lq", Kind::kLocalQueue},
+      {"wl", Kind::kWorkload},           {"flavor", Kind::kResourceFlavor},
+      {"priorityclass", Kind::kWorkloadPriorityClass},
+      {"podpriorityclass", Kind::kPriorityClass}};
+  for (const auto& [text, kind] : kWords) {
+    if (word == text) return kind;
+  }
+  for (const api::KindInfo& info : api::AllKinds()) {
+    std::string name = info.name;
+    std::transform(name.begin(), name.end(), name.begin(),
+                   [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+    if (word == name) return info.kind;
+  }
+  return InvalidArgument("\"{}\" is no kind", word);
+}
+
+std::vector<std::string> SplitWords(const std::string& line) {
+  std::vector<std::string> words;
+  std::string word;
+  bool quoted = false;
+  bool any = false;
+  int depth = 0;
+  for (const char c : line) {
+    if (c == '"' && depth == 0) {
+      quoted = !quoted;
+      any = true;
+      continue;
+    }
+    if (c == '{') ++depth;
+    if (c == '}') --depth;
+    if (c == ' ' && !quoted && depth == 0) {
+      if (any) words.push_back(word);
+      word.clear();
+      any = false;
+      continue;
+    }
+    word += c;
+    any = true;
+  }
+  if (any) words.push_back(word);
+  return words;
+}
+
+absl::StatusOr<ObjectText> ParseObject(const std::vector<std::string>& words) {
+  if (words.size() < 2) return InvalidArgument("an object needs a kind and a name");
+  ObjectText text;
+  ASSIGN_OR_RETURN(text.kind, ParseKind(words[0]));
+  const bool namespaced = api::InfoOf(text.kind).namespaced;
+  if (namespaced) text.ns = "ns";
+  Words rest;
+  for (size_t i = 2; i < words.size(); ++i) {
+    const size_t equals = words[i].find('=');
+    if (equals == std::string::npos) return InvalidArgument("\"{}\" is not KEY=VALUE", words[i]);
+    Word word{words[i].substr(0, equals), words[i].substr(equals + 1)};
+    // In "taint:KEY=VALUE:EFFECT" and the like the key is everything before the equals sign.
+    if (namespaced && word.key == "ns") {
+      text.ns = word.value;
+    } else {
+      rest.push_back(std::move(word));
+    }
+  }
+  text.object["metadata"].Set("name", words[1]);
+  RETURN_IF_ERROR(Fill(text.kind, rest, text.object, text.status));
+  return text;
+}
+
+}  // namespace sluice::sim

@@ -1,0 +1,45 @@
+// The short notation of objects in scenarios: a kind, a name and words KEY=VALUE.
+//
+//   namespace NAME [LABEL=VALUE]...
+//   flavor NAME [label:KEY=VALUE]... [taint:KEY=VALUE:EFFECT]... [tolerate:KEY=VALUE:EFFECT]...
+//   clusterqueue NAME [flavor=NAME{RESOURCE=AMOUNT,...}]... [strategy=] [stop=] [selector:KEY=VALUE]
+//       [check=NAME]... [cohort=] [preemption=POLICY]
+//       flavors with the same resources one after the other form a resource group
+//   localqueue NAME cq=NAME [stop=]
+//   priorityclass NAME value=N              WorkloadPriorityClass
+//   podpriorityclass NAME value=N [default=true]
+//   admissioncheck NAME [controller=NAME] [active=BOOL]
+//   runtimeclass NAME [RESOURCE=AMOUNT]...
+//   limitrange NAME [default:RESOURCE=AMOUNT]... [max:RESOURCE=AMOUNT]... [min:RESOURCE=AMOUNT]...
+//   job NAME [queue=] [priority=CLASS] [podpriority=CLASS] [run=TIME[,TIME...]] [stopping=TIME]
+//       [parallelism=N] [completions=N] [indexed=true] [suspend=BOOL] [prebuilt=NAME] [maxexec=N]
+//       [selector:KEY=VALUE]... [tolerate:KEY=VALUE:EFFECT]... [runtimeclass=NAME] [fail=true]
+//       [limit:RESOURCE=AMOUNT]... [RESOURCE=AMOUNT]... [label:KEY=VALUE]... [annotation:KEY=VALUE]...
+//   workload NAME [queue=] [count=N] [priority=N] [RESOURCE=AMOUNT]...
+// All namespaced kinds take ns=NAME.
+#pragma once
+
+#include <absl/status/statusor.h>
+
+#include <string>
+#include <vector>
+
+#include "api/json.h"
+#include "api/kind.h"
+
+namespace sluice::sim {
+
+struct ObjectText {
+  api::Kind kind = api::Kind::kJob;
+  std::string ns;
+  api::Json object;
+  api::Json status;  // to be written after the creation; null for none
+};
+
+absl::StatusOr<ObjectText> ParseObject(const std::vector<std::string>& words);
+// The kind of a word such as "job", "clusterqueue" or "cq".
+absl::StatusOr<api::Kind> ParseKind(const std::string& word);
+// Words at spaces; double quotes keep spaces together and are dropped, braces are kept whole.
+std::vector<std::string> SplitWords(const std::string& line);
+
+}  // namespace sluice::sim

@@ -1,0 +1,239 @@
+#include "sim/scenario_show.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <vector>
+
+#include "api/names.h"
+#include "base/time.h"
+
+namespace sluice::sim {
+namespace {
+
+using api::Json;
+using api::Kind;
+
+const Json* Condition(const Json& object, const char* type) {
+  const Json* conditions = object.Find("status", "conditions");
+  if (conditions == nullptr) return nullptr;
+  for (const Json& condition : conditions->AsArray()) {
+    if (condition.GetString("type") == type) return &condition;
+  }
+  return nullptr;
+}
+bool Is(const Json* condition, const char* status) {
+  return condition != nullptr && condition->GetString("status") == status;
+}
+
+std::string Name(const Json& object) {
+  const std::string ns = object.GetString("metadata", "namespace");
+  std::string name = object.GetString("metadata", "name");
+  if (const Json* owners = object.Find("metadata", "ownerReferences")) {
+    for (const Json& owner : owners->AsArray()) {
+      if (owner.GetString("kind") == "Job" && object.GetString("kind") == "Workload") {
+        name = owner.GetString("name");
+      }
+    }
+  }
+  return ns.empty() ? name : ns + "/" + name;
+}
+
+int64_t Int(const Json& object, const char* part, const char* field) {
+  const Json* value = object.Find(part, field);
+  return value == nullptr ? 0 : value->AsInt();
+}
+
+// "default cpu=2 memory=1Gi, spot cpu=1"; zero amounts are left out.
+std::string Usage(const Json& queue) {
+  std::string text;
+  const Json* flavors = queue.Find("status", "flavorsReservation");
+  if (flavors == nullptr) return "nothing";
+  for (const Json& flavor : flavors->AsArray()) {
+    std::string amounts;
+    for (const Json& resource : flavor.Find("resources")->AsArray()) {
+      if (resource.GetString("total") == "0") continue;
+      amounts += fmt::format(" {}={}", resource.GetString("name"), resource.GetString("total"));
+    }
+    if (amounts.empty()) continue;
+    text += (text.empty() ? "" : ", ") + flavor.GetString("name") + amounts;
+  }
+  return text.empty() ? "nothing" : text;
+}
+
+std::string Active(const Json& object) {
+  const Json* active = Condition(object, api::kActive);
+  if (active == nullptr) return "no condition";
+  if (Is(active, "True")) return "active";
+  return fmt::format("inactive {} ({})", active->GetString("reason"), active->GetString("message"));
+}
+
+std::string ShowQueue(const Json& queue) {
+  std::string deleting;
+  if (!queue.GetString("metadata", "deletionTimestamp").empty()) deleting = "; deleting";
+  return fmt::format("{}; pending {}, reserving {}, admitted {}; {}{}", Active(queue),
+                     Int(queue, "status", "pendingWorkloads"),
+                     Int(queue, "status", "reservingWorkloads"),
+                     Int(queue, "status", "admittedWorkloads"), Usage(queue), deleting);
+}
+
+std::string Assignment(const Json& workload) {
+  std::string text = workload.GetString("status", "admission", "clusterQueue");
+  const Json* assignments = workload.Find("status", "admission", "podSetAssignments");
+  if (assignments == nullptr) return text;
+  for (const Json& assignment : assignments->AsArray()) {
+    const Json* flavors = assignment.Find("flavors");
+    const Json* usage = assignment.Find("resourceUsage");
+    if (flavors == nullptr || usage == nullptr) continue;
+    std::vector<std::string> parts;
+    for (const auto& [resource, amount] : usage->AsObject()) {
+      parts.push_back(fmt::format("{}={} of {}", resource, amount.AsString(),
+                                  flavors->GetString(resource)));
+    }
+    std::sort(parts.begin(), parts.end());
+    text += fmt::format(" {{{}: {}}}", assignment.GetString("name"), fmt::join(parts, ", "));
+  }
+  return text;
+}
+
+std::string Seconds(const std::string& text, absl::Time start) {
+  const auto time = ParseTime(text);
+  if (!time.ok()) return text;
+  return fmt::format("{}s", absl::ToInt64Seconds(*time - start));
+}
+
+std::string Extras(const Json& workload, absl::Time start) {
+  std::string text;
+  const auto add = [&](const std::string& part) { text += "; " + part; };
+  const Json* evicted = Condition(workload, api::kEvicted);
+  if (Is(evicted, "True")) {
+    add(fmt::format("evicted {} ({})", evicted->GetString("reason"), evicted->GetString("message")));
+  }
+  const Json* requeued = Condition(workload, api::kRequeued);
+  if (Is(requeued, "False")) add("not requeued " + requeued->GetString("reason"));
+  if (const std::string at = workload.GetString("status", "requeueState", "requeueAt");
+      !at.empty()) {
+    add("requeue at " + Seconds(at, start));
+  }
+  if (const Json* checks = workload.Find("status", "admissionChecks")) {
+    for (const Json& check : checks->AsArray()) {
+      add(fmt::format("check {} {}", check.GetString("name"), check.GetString("state")));
+    }
+  }
+  if (const Json* pods = workload.Find("status", "reclaimablePods")) {
+    for (const Json& pod : pods->AsArray()) {
+      add(fmt::format("reclaimable {} {}", pod.GetString("name"), pod.Find("count")->AsInt()));
+    }
+  }
+  if (Is(Condition(workload, api::kPodsReady), "True")) add("pods ready");
+  if (const int64_t priority = Int(workload, "spec", "priority"); priority != 0) {
+    add(fmt::format("priority {}", priority));
+  }
+  if (const std::string queue = workload.GetString("spec", "queueName"); queue != "q") {
+    add("queue " + (queue.empty() ? "none" : queue));
+  }
+  const Json* active = workload.Find("spec", "active");
+  if (active != nullptr && !active->AsBool(true)) add("deactivated");
+  if (!workload.GetString("metadata", "deletionTimestamp").empty()) add("deleting");
+  return text;
+}
+
+std::string ShowWorkload(const Json& workload, absl::Time start) {
+  std::string state;
+  const Json* finished = Condition(workload, api::kFinished);
+  const Json* reserved = Condition(workload, api::kQuotaReserved);
+  if (Is(finished, "True")) {
+    return fmt::format("finished {} ({})", finished->GetString("reason"),
+                       finished->GetString("message"));
+  }
+  if (Is(Condition(workload, api::kAdmitted), "True")) {
+    state = "admitted in " + Assignment(workload);
+  } else if (Is(reserved, "True")) {
+    state = "reserved in " + Assignment(workload);
+  } else if (reserved != nullptr) {
+    state = fmt::format("waits {} ({})", reserved->GetString("reason"),
+                        reserved->GetString("message"));
+  } else {
+    state = "waits";
+  }
+  return state + Extras(workload, start);
+}
+
+std::string ShowJob(const Json& job) {
+  if (Is(Condition(job, "Complete"), "True")) return "complete";
+  if (Is(Condition(job, "Failed"), "True")) return "failed";
+  const Json* suspend = job.Find("spec", "suspend");
+  std::string text = suspend != nullptr && suspend->AsBool() ? "suspended" : "running";
+  if (const int64_t active = Int(job, "status", "active"); active > 0) {
+    text += fmt::format(" {} active", active);
+  }
+  if (const int64_t done = Int(job, "status", "succeeded"); done > 0) {
+    text += fmt::format(", {} succeeded", done);
+  }
+  if (const Json* selector = job.Find("spec", "template", "spec", "nodeSelector")) {
+    for (const auto& [key, value] : selector->AsObject()) {
+      text += fmt::format(", on {}={}", key, value.AsString());
+    }
+  }
+  if (const Json* tolerations = job.Find("spec", "template", "spec", "tolerations")) {
+    for (const Json& toleration : tolerations->AsArray()) {
+      text += ", tolerates " + toleration.GetString("key");
+    }
+  }
+  if (job.GetString("metadata", "annotations", api::kStopping) == "true") text += ", stopping";
+  if (!job.GetString("metadata", "deletionTimestamp").empty()) text += ", deleting";
+  return text;
+}
+
+std::string ShowOther(const Json& object) {
+  std::string text;
+  if (const Json* finalizers = object.Find("metadata", "finalizers")) {
+    for (const Json& finalizer : finalizers->AsArray()) {
+      text += (text.empty() ? "" : ", ") + finalizer.AsString();
+    }
+  }
+  text = text.empty() ? "no finalizer" : "finalizer " + text;
+  if (!object.GetString("metadata", "deletionTimestamp").empty()) text += "; deleting";
+  return text;
+}
+
+std::string ShowEvent(const Json& event) {
+  return fmt::format("{} {} {} ({})", event.GetString("regarding", "kind"),
+                     event.GetString("type"), event.GetString("reason"), event.GetString("note"));
+}
+
+}  // namespace
+
+std::string ShowAll(const ApiServer& api, Kind kind, absl::Time start) {
+  std::vector<std::string> lines;
+  for (const Json& object : api.List(kind)) {
+    switch (kind) {
+      case Kind::kClusterQueue:
+        lines.push_back(fmt::format("  cq {}: {}\n", Name(object), ShowQueue(object)));
+        break;
+      case Kind::kLocalQueue:
+        lines.push_back(fmt::format("  lq {}: {}\n", Name(object), ShowQueue(object)));
+        break;
+      case Kind::kWorkload:
+        lines.push_back(fmt::format("  wl {}: {}\n", Name(object), ShowWorkload(object, start)));
+        break;
+      case Kind::kJob:
+        lines.push_back(fmt::format("  job {}: {}\n", Name(object), ShowJob(object)));
+        break;
+      case Kind::kEvent:
+        lines.push_back(fmt::format("  event {}\n", ShowEvent(object)));
+        break;
+      default:
+        lines.push_back(fmt::format("  {} {}: {}\n", api::InfoOf(kind).name, Name(object),
+                                    ShowOther(object)));
+        break;
+    }
+  }
+  // Keys of Workloads carry hashes; what is shown is in the order of what is shown.
+  std::stable_sort(lines.begin(), lines.end());
+  std::string text;
+  for (const std::string& line : lines) text += line;
+  return text;
+}
+
+}  // namespace sluice::sim

@@ -1,0 +1,69 @@
+#include "sim/webhook_view.h"
+
+#include <utility>
+
+#include "api/names.h"
+#include "sim/api_server.h"
+
+namespace sluice::sim {
+namespace {
+
+using api::Json;
+using api::Kind;
+
+class JobLookup : public webhook::OwnerLookup {
+ public:
+  explicit JobLookup(const ApiServer& api) : api_(api) {}
+
+  Answer Find(const std::string& api_version, const std::string& kind,
+              const ObjectKey& key) const override {
+    Answer answer;
+    if (api_version != "batch/v1" || kind != "Job") return answer;
+    const Json* job = api_.Find(Kind::kJob, key);
+    answer.kind = job == nullptr ? Answer::Kind::kMissing : Answer::Kind::kFound;
+    if (job == nullptr) return answer;
+    answer.owner.uid = job->GetString("metadata", "uid");
+    answer.owner.queue_name = job->GetString("metadata", "labels", api::kQueueNameLabel);
+    if (const Json* owners = job->Find("metadata", "ownerReferences")) {
+      for (const Json& owner : owners->AsArray()) {
+        const Json* controller = owner.Find("controller");
+        if (controller == nullptr || !controller->AsBool()) continue;
+        api::OwnerReference reference;
+        reference.api_version = owner.GetString("apiVersion");
+        reference.kind = owner.GetString("kind");
+        reference.name = owner.GetString("name");
+        reference.uid = owner.GetString("uid");
+        reference.controller = true;
+        answer.owner.controller = std::move(reference);
+      }
+    }
+    return answer;
+  }
+
+ private:
+  const ApiServer& api_;
+};
+
+}  // namespace
+
+webhook::View ViewOf(const ApiServer& api, const state::Settings& settings) {
+  webhook::View view;
+  view.settings = &settings;
+  webhook::NamespaceViews namespaces;
+  for (const Json& ns : api.List(Kind::kNamespace)) {
+    webhook::NamespaceView entry;
+    const std::string name = ns.GetString("metadata", "name");
+    if (const Json* labels = ns.Find("metadata", "labels")) {
+      for (const auto& [key, value] : labels->AsObject()) entry.labels[key] = value.AsString();
+    }
+    entry.has_default_queue = api.Find(Kind::kLocalQueue, {name, api::kDefaultQueueName}) != nullptr;
+    namespaces[name] = std::move(entry);
+  }
+  view.namespaces = std::make_shared<const webhook::NamespaceViews>(std::move(namespaces));
+  view.has_default_priority_class =
+      api.Find(Kind::kWorkloadPriorityClass, {"", "default"}) != nullptr;
+  view.owners = std::make_shared<const JobLookup>(api);
+  return view;
+}
+
+}  // namespace sluice::sim
