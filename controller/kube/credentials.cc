@@ -152,8 +152,11 @@ bool Credentials::FreshLocked() const {
 }
 
 bool Credentials::Fresh() {
-  absl::MutexLock lock(&mutex_);
-  return FreshLocked();
+  // The lock is held while a plugin runs: whoever asks now would have to wait for it.
+  if (!mutex_.TryLock()) return false;
+  const bool fresh = FreshLocked();
+  mutex_.Unlock();
+  return fresh;
 }
 
 absl::Status Credentials::Refresh() {

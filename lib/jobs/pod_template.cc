@@ -35,6 +35,13 @@ bool SameQuantities(const api::Json* a, const api::Json* b) {
   });
 }
 
+// Fields of a container that the API server fills in for a Job but not inside a Workload. A Workload
+// written by hand need not repeat them.
+bool DefaultedByServer(const std::string& field) {
+  return field == "imagePullPolicy" || field == "terminationMessagePath" ||
+         field == "terminationMessagePolicy";
+}
+
 bool SameMembers(const api::Json& a, const api::Json& b) {
   // Every member of one side must mean the same on the other; absent members are empty.
   const auto covers = [](const api::Json& left, const api::Json& right) {
@@ -43,6 +50,7 @@ bool SameMembers(const api::Json& a, const api::Json& b) {
       if (member.first == "requests" || member.first == "limits") {
         return SameQuantities(&member.second, twin);
       }
+      if (twin == nullptr && DefaultedByServer(member.first)) return true;
       return SemanticallyEqual(&member.second, twin);
     });
   };

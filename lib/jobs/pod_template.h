@@ -11,7 +11,7 @@ namespace sluice::jobs {
 void RemoveDuplicateEnv(api::Json& pod_template);
 
 // Equal in meaning: absent, null and empty are the same; quantities under "requests" and "limits"
-// compare by value.
+// compare by value. Container fields that the API server fills in may be missing on one side.
 bool SemanticallyEqual(const api::Json* a, const api::Json* b);
 
 // The template's JSON; what is modelled when it was built in memory.

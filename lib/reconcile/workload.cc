@@ -424,7 +424,7 @@ class WorkloadPass {
                              reason == admission::kPendingEvaluation ||
                              reason == admission::kSuspended || reason == "Pending";
     const std::optional<std::string> bypass = world_.queues().BypassReason(key);
-    if (bypass && replaceable && (!reason.empty() || options_.explicit_status)) {
+    if (bypass && replaceable) {
       return say(bypass->c_str(),
                  "Bypassed scheduling evaluation because an equivalent workload recently failed");
     }

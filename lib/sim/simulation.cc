@@ -193,6 +193,7 @@ void Simulation::Schedule(absl::Time time, Arrival arrival) {
 }
 
 void Simulation::OnApiEvent(const ObjectEvent& event) {
+  if (api_observer_) api_observer_(event);
   if (event.kind == Kind::kJob) {
     jobs_due_ = std::min(jobs_due_, now_ + options_.controller_latency);
   }

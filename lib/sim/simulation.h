@@ -108,6 +108,8 @@ class Simulation {
   // Decides about the n-th write (from 1, events not counted) of all replicas.
   using FaultHook = std::function<FaultDecision(const state::Action& action, uint64_t number)>;
   void SetFaultHook(FaultHook hook) { fault_hook_ = std::move(hook); }
+  // Is told every change in the API server, at the instant it happens.
+  void SetApiObserver(ApiServer::Listener observer) { api_observer_ = std::move(observer); }
   // Writes submitted by the controller so far, events not counted.
   uint64_t writes() const { return writes_; }
 
@@ -151,6 +153,7 @@ class Simulation {
   absl::Time jobs_due_ = absl::InfiniteFuture();
   absl::Time garbage_due_ = absl::InfiniteFuture();
   FaultHook fault_hook_;
+  ApiServer::Listener api_observer_;
   uint64_t writes_ = 0;
   uint64_t checked_version_ = 0;
   QuotaWatch quota_watch_;

@@ -168,6 +168,8 @@ class World {
   void Enqueue(const ObjectKey& key, absl::Time now, Refs& touched);
   void EnqueueNamespace(const std::string& ns, absl::Time now, Refs& touched);
   void RefreshActivity(const std::string& cluster_queue, Refs& touched);
+  // The LocalQueues of the ClusterQueue and their Workloads.
+  void TouchMembers(const std::string& cluster_queue, Refs& touched) const;
   void RefreshUsers(const absl::btree_map<std::string, absl::btree_set<std::string>>& index,
                     const std::string& name, Refs& touched);
   QueueActivity ComputeActivity(const api::ClusterQueue& cluster_queue) const;

@@ -89,9 +89,12 @@ void World::ClusterQueueChanged(const std::string& name, const api::ClusterQueue
     queues_.RemoveClusterQueue(name);
     activity_.erase(name);
     snapshot_.cluster_queues.erase(name);
-    for (const ObjectKey& key : LocalQueuesOf(name)) touched.insert({api::Kind::kLocalQueue, key});
+    TouchMembers(name, touched);
     return;
   }
+  const bool stop_changed =
+      before != nullptr && before->spec.stop_policy != after->spec.stop_policy;
+  if (stop_changed) TouchMembers(name, touched);
   snapshot_.cluster_queues[name].cluster_queue = after;
   if (spec_changed) {
     snapshot_.tree.SetClusterQueue(name, after->spec.cohort_name, admission::LimitsOf(after->spec.resource_groups));
@@ -111,8 +114,11 @@ void World::RefreshActivity(const std::string& name, Refs& touched) {
   const bool flipped = stored.active != activity.active || stored.reason.empty();
   stored = activity;
   touched.insert({api::Kind::kClusterQueue, {"", name}});
-  if (!flipped) return;
-  for (const ObjectKey& key : LocalQueuesOf(name)) {
+  if (flipped) TouchMembers(name, touched);
+}
+
+void World::TouchMembers(const std::string& cluster_queue, Refs& touched) const {
+  for (const ObjectKey& key : LocalQueuesOf(cluster_queue)) {
     touched.insert({api::Kind::kLocalQueue, key});
     for (const ObjectKey& workload : WorkloadsOfLocalQueue(key)) {
       touched.insert({api::Kind::kWorkload, workload});

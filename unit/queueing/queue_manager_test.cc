@@ -254,72 +254,100 @@ TEST_CASE("a class that is blocked is free again in strict order") {
   CHECK(HeadNames(queues) == Names{"w1"});
 }
 
-// Random operations: nobody is lost or doubled, the head is always the first of its queue, and a
-// release makes everything that is not in backoff active.
+// Random operations on three queues, with a plain set as the model of who is known.
+class RandomRun {
+ public:
+  explicit RandomRun(unsigned seed) : random_(seed) {}
+
+  void Step(int step) {
+    const std::string name = "w" + std::to_string(Pick(25));
+    const std::string queue = "q" + std::to_string(Pick(3));
+    const absl::Time now = At(step);
+    switch (Pick(7)) {
+      case 0:
+      case 1:
+        AddOrUpdate(name, queue, step);
+        break;
+      case 2:
+        CHECK(queues.Remove(Key(name)) == (known.erase(name) == 1));
+        in_flight_.erase(name);
+        break;
+      case 3:
+        for (const WorkloadInfoPtr& head : queues.Heads(now)) {
+          REQUIRE(known.contains(head->Key().name));
+          REQUIRE(in_flight_.insert(head->Key().name).second);
+        }
+        break;
+      case 4:
+        RequeueOne(now);
+        break;
+      case 5:
+        Release(queue, now);
+        break;
+      default:
+        ChangeQueue(queue);
+    }
+  }
+
+  QueueManager queues;
+  std::set<std::string> known;
+
+ private:
+  int Pick(int limit) { return static_cast<int>(random_() % static_cast<unsigned>(limit)); }
+
+  void AddOrUpdate(const std::string& name, const std::string& queue, int step) {
+    auto workload = Pending(name, Pick(50), Pick(2) == 0 ? "1" : "2", Pick(3));
+    workload.Queue("lq" + std::to_string(Pick(2))).Generation(step + 1);
+    if (Pick(5) == 0) workload.RequeueAt(At(step + Pick(20)));
+    if (Pick(20) == 0) workload.Requeued(false, "PodsReadyTimeout");
+    queues.AddOrUpdate(Info(workload, queue), At(step));
+    if (queues.PlaceOf(Key(name)) != Place::kInFlight) in_flight_.erase(name);
+    known.insert(name);
+  }
+
+  void RequeueOne(absl::Time now) {
+    if (in_flight_.empty()) return;
+    const std::string popped = *in_flight_.begin();
+    const auto reason = static_cast<RequeueReason>(Pick(8));
+    CHECK(queues.Requeue(Key(popped), {reason, "r", Pick(9) == 0}, now) != Place::kNone);
+    in_flight_.erase(popped);
+  }
+
+  // After a release exactly those wait whose backoff is not over.
+  void Release(const std::string& queue, absl::Time now) {
+    queues.ReleaseParked(queue, now);
+    for (const PendingWorkload& pending : queues.Snapshot(queue)) {
+      if (pending.place == Place::kInFlight) continue;
+      const bool waits = !BackoffOver(*pending.info->workload, now);
+      CHECK((pending.place == Place::kParked) == waits);
+    }
+  }
+
+  void ChangeQueue(const std::string& queue) {
+    if (Pick(4) == 0) {
+      queues.RemoveClusterQueue(queue);
+      return;
+    }
+    const auto strategy =
+        Pick(2) == 0 ? QueueingStrategy::kStrictFifo : QueueingStrategy::kBestEffortFifo;
+    queues.AddClusterQueue(queue, {strategy, Pick(4) != 0});
+  }
+
+  std::mt19937 random_;
+  std::set<std::string> in_flight_;
+};
+
 TEST_CASE("no workload is lost under random operations") {
   for (unsigned seed = 1; seed <= 30; ++seed) {
-    std::mt19937 random(seed);
-    const auto pick = [&](int limit) {
-      return static_cast<int>(random() % static_cast<unsigned>(limit));
-    };
-    QueueManager queues;
-    std::set<std::string> expected;
-    std::set<std::string> in_flight;
+    RandomRun run(seed);
     for (int step = 0; step < 400; ++step) {
-      const std::string name = "w" + std::to_string(pick(25));
-      const std::string queue = "q" + std::to_string(pick(3));
-      const absl::Time now = At(step);
-      switch (pick(7)) {
-        case 0:
-        case 1: {
-          auto workload = Pending(name, pick(50), pick(2) == 0 ? "1" : "2", pick(3));
-          workload.Queue("lq" + std::to_string(pick(2))).Generation(step + 1);
-          if (pick(5) == 0) workload.RequeueAt(At(step + pick(20)));
-          if (pick(20) == 0) workload.Requeued(false, "PodsReadyTimeout");
-          queues.AddOrUpdate(Info(workload, queue), now);
-          if (queues.PlaceOf(Key(name)) != Place::kInFlight) in_flight.erase(name);
-          expected.insert(name);
-          break;
-        }
-        case 2:
-          CHECK(queues.Remove(Key(name)) == (expected.erase(name) == 1));
-          in_flight.erase(name);
-          break;
-        case 3:
-          for (const WorkloadInfoPtr& head : queues.Heads(now)) {
-            REQUIRE(expected.contains(head->Key().name));
-            REQUIRE(in_flight.insert(head->Key().name).second);
-          }
-          break;
-        case 4:
-          if (!in_flight.empty()) {
-            const std::string popped = *in_flight.begin();
-            const auto reason = static_cast<RequeueReason>(pick(8));
-            CHECK(queues.Requeue(Key(popped), {reason, "r", pick(9) == 0}, now) != Place::kNone);
-            in_flight.erase(popped);
-          }
-          break;
-        case 5:
-          queues.ReleaseParked(queue, now);
-          for (const PendingWorkload& pending : queues.Snapshot(queue)) {
-            const bool waits = !BackoffOver(*pending.info->workload, now);
-            CHECK((pending.place == Place::kParked) ==
-                  (waits && pending.place != Place::kInFlight));
-          }
-          break;
-        default:
-          if (pick(4) == 0) {
-            queues.RemoveClusterQueue(queue);
-          } else {
-            queues.AddClusterQueue(queue, {pick(2) == 0 ? QueueingStrategy::kStrictFifo
-                                                        : QueueingStrategy::kBestEffortFifo,
-                                           pick(4) != 0});
-          }
-      }
       INFO("seed " << seed << " step " << step);
-      queues.CheckInvariants();
-      REQUIRE(queues.size() == static_cast<int64_t>(expected.size()));
-      for (const std::string& known : expected) REQUIRE(queues.PlaceOf(Key(known)) != Place::kNone);
+      run.Step(step);
+      run.queues.CheckInvariants();
+      REQUIRE(run.queues.size() == static_cast<int64_t>(run.known.size()));
+      for (const std::string& name : run.known) {
+        REQUIRE(run.queues.PlaceOf(Key(name)) != Place::kNone);
+      }
     }
   }
 }

@@ -185,7 +185,7 @@ TEST_CASE("what is encoded comes back, whatever the names") {
   const unsigned seed = GENERATE(1U, 2U, 3U, 4U, 5U, 6U, 7U, 8U);
   CAPTURE(seed);
   std::mt19937 random(seed);
-  const auto below = [&](unsigned limit) { return random() % limit; };
+  const auto below = [&](unsigned limit) { return static_cast<unsigned>(random() % limit); };
   for (int round = 0; round < 50; ++round) {
     std::vector<TopologyDomain> domains;
     const unsigned size = below(40);
