@@ -131,8 +131,16 @@ class Controller {
         recording_ << state::EncodeEvent(event, now) << '\n' << std::flush;
       };
     }
-    hooks.after_batch = [this](const reconcile::Operator& op, absl::Time now, absl::Duration work) {
+    const absl::Time sync_deadline =
+        absl::Now() + absl::Nanoseconds(config_.file.controller.cache_sync_timeout.value_or(0));
+    hooks.after_batch = [this, sync_deadline](const reconcile::Operator& op, absl::Time now,
+                                              absl::Duration work) {
       observer_.Publish(op, now, work);
+      if (!synced_ && !op.world().Synced() && now > sync_deadline && !stop_) {
+        log_.Error("caches did not sync within controller.cacheSyncTimeout");
+        failed_ = true;
+        AskToStop();
+      }
       if (!synced_ && op.world().Synced()) {
         synced_ = true;
         log_.Info("caches synced",
@@ -175,6 +183,8 @@ class Controller {
     if (!credentials.ok()) return Complain(std::string(credentials.status().message()));
     kube::TransportOptions options;
     options.user_agent = std::string("sluice-controller/") + SLUICE_VERSION;
+    options.gate.qps = config_.file.client_connection.qps.value_or(0);
+    options.gate.burst = config_.file.client_connection.burst.value_or(1);
     options.on_request = [this](const std::string& method, int code, absl::Duration taken) {
       metrics_.ApiRequest(method, code == 0 ? "<error>" : std::to_string(code), taken);
     };
@@ -224,9 +234,12 @@ class Controller {
     };
     for (const std::string_view path : webhook::AdmissionPaths()) {
       router.Post(std::string(path),
-                  serve::JsonHandler([path, view](const api::Json& review)
+                  serve::JsonHandler([this, path, view](const api::Json& review)
                                          -> absl::StatusOr<api::Json> {
-                    return webhook::HandleAdmissionReview(path, review, *view());
+                    const absl::Time start = absl::Now();
+                    api::Json answer = webhook::HandleAdmissionReview(path, review, *view());
+                    metrics_.WebhookRequest(std::string(path), 200, absl::Now() - start);
+                    return answer;
                   }));
     }
     router.Post(webhook::kConversionPath,
@@ -371,7 +384,7 @@ class Controller {
     delivery_.Shutdown();
     replies_.Shutdown();
     log_.Info("stopped");
-    return lost_ ? kFailed : 0;
+    return lost_ || failed_ ? kFailed : 0;
   }
 
   config::Config config_;
@@ -397,6 +410,7 @@ class Controller {
   std::ofstream recording_;
   std::atomic<bool> stop_{false};
   std::atomic<bool> lost_{false};
+  bool failed_ = false;  // the loop's thread only
   bool synced_ = false;
 };
 

@@ -81,31 +81,7 @@ void ShellObserver::OnWorkload(const api::Workload* before, const api::Workload*
                                                 now - Since(*after, api::kAdmitted, now)});
     }
   }
-  if (turned(api::kEvicted) && after->status.admission) {
-    const api::Condition* evicted = api::FindCondition(after->status.conditions, api::kEvicted);
-    metrics::EvictedRecord record;
-    record.queue = LabelsOf(*after);
-    record.reason = evicted->reason;
-    constexpr char kDueTo[] = "DeactivatedDueTo";
-    if (evicted->reason.starts_with(kDueTo)) {
-      record.reason = "Deactivated";
-      record.underlying_cause = evicted->reason.substr(sizeof(kDueTo) - 1);
-    }
-    if (after->status.scheduling_stats) {
-      for (const api::EvictionStat& stat : after->status.scheduling_stats->evictions) {
-        if (stat.reason == record.reason && stat.underlying_cause == record.underlying_cause) {
-          record.first = stat.count == 1;
-        }
-      }
-    }
-    if (Is(before, api::kPodsReady)) {
-      record.since_pods_ready = now - Since(*before, api::kPodsReady, now);
-    }
-    metrics_.Observe(record);
-    log_.Info("evicted", {{"workload", after->metadata.Key().ToString()},
-                          {"reason", evicted->reason},
-                          {"message", evicted->message}});
-  }
+  if (turned(api::kEvicted) && after->status.admission) Evicted(*before, *after, now);
   if (Is(before, api::kQuotaReserved) && !Is(after, api::kQuotaReserved) &&
       Is(after, api::kEvicted) && before->status.admission) {
     const api::Condition* evicted = api::FindCondition(after->status.conditions, api::kEvicted);
@@ -113,18 +89,47 @@ void ShellObserver::OnWorkload(const api::Workload* before, const api::Workload*
         before->status.admission->cluster_queue, evicted->reason,
         now - evicted->last_transition_time.value_or(now)});
   }
-  if (turned(api::kFinished)) {
-    metrics::FinishedRecord record{LabelsOf(*after), {}};
-    if (Is(after, api::kAdmitted)) {
-      record.execution_time =
-          absl::Seconds(after->status.accumulated_past_execution_time_seconds.value_or(0)) +
-          (Since(*after, api::kFinished, now) - Since(*after, api::kAdmitted, now));
-    }
-    metrics_.Observe(record);
-    const api::Condition* finished = api::FindCondition(after->status.conditions, api::kFinished);
-    log_.Info("finished", {{"workload", after->metadata.Key().ToString()},
-                           {"reason", finished->reason}});
+  if (turned(api::kFinished)) Finished(*after, now);
+}
+
+void ShellObserver::Evicted(const api::Workload& before, const api::Workload& after,
+                            absl::Time now) {
+  const api::Condition* evicted = api::FindCondition(after.status.conditions, api::kEvicted);
+  metrics::EvictedRecord record;
+  record.queue = LabelsOf(after);
+  record.reason = evicted->reason;
+  constexpr char kDueTo[] = "DeactivatedDueTo";
+  if (evicted->reason.starts_with(kDueTo)) {
+    record.reason = "Deactivated";
+    record.underlying_cause = evicted->reason.substr(sizeof(kDueTo) - 1);
   }
+  if (after.status.scheduling_stats) {
+    for (const api::EvictionStat& stat : after.status.scheduling_stats->evictions) {
+      if (stat.reason == record.reason && stat.underlying_cause == record.underlying_cause) {
+        record.first = stat.count == 1;
+      }
+    }
+  }
+  if (Is(&before, api::kPodsReady)) {
+    record.since_pods_ready = now - Since(before, api::kPodsReady, now);
+  }
+  metrics_.Observe(record);
+  log_.Info("evicted", {{"workload", after.metadata.Key().ToString()},
+                        {"reason", evicted->reason},
+                        {"message", evicted->message}});
+}
+
+void ShellObserver::Finished(const api::Workload& workload, absl::Time now) {
+  metrics::FinishedRecord record{LabelsOf(workload), {}};
+  if (Is(&workload, api::kAdmitted)) {
+    record.execution_time =
+        absl::Seconds(workload.status.accumulated_past_execution_time_seconds.value_or(0)) +
+        (Since(workload, api::kFinished, now) - Since(workload, api::kAdmitted, now));
+  }
+  metrics_.Observe(record);
+  const api::Condition* finished = api::FindCondition(workload.status.conditions, api::kFinished);
+  log_.Info("finished", {{"workload", workload.metadata.Key().ToString()},
+                         {"reason", finished->reason}});
 }
 
 void ShellObserver::OnDecision(const admission::Decision& decision, absl::Time) {

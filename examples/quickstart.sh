@@ -9,7 +9,8 @@
 #
 # It installs what is missing (Debian packages, Go), builds the controller and the control plane,
 # starts etcd, the API server, the controller manager, the scheduler and fake nodes, installs the
-# chart, and runs the controller beside them. The state is in ~/.local/state/sluice/quickstart.
+# chart, and runs the controller beside them. The state is in ~/.local/state/sluice/quickstart, or
+# where SLUICE_QUICKSTART_DIR says. With SLUICE_BIN=FILE it runs that controller and builds none.
 set -euo pipefail
 
 # shellcheck source=e2e/lib.sh
@@ -19,6 +20,7 @@ state=${SLUICE_QUICKSTART_DIR:-${XDG_STATE_HOME:-$HOME/.local/state}/sluice/quic
 examples=$sluice_root/examples
 namespace=sluice-system
 plane=$state/controlplane
+controller=${SLUICE_BIN:-$sluice_root/build/release/bin/sluice-controller}
 down=no purge=no demo=yes gangs=()
 
 controlplane() { "$sluice_root/e2e/controlplane.sh" "$@"; }
@@ -45,7 +47,9 @@ build_everything() {
   ensure_go "$state/log"
   controlplane build >"$state/bin" &
   builder=$!
-  build_sluice "$state/log" || { wait "$builder" || true; exit 1; }
+  if [ -z "${SLUICE_BIN:-}" ]; then
+    build_sluice "$state/log" || { wait "$builder" || true; exit 1; }
+  fi
   wait "$builder" || die "the control plane could not be built"
   bin=$(cat "$state/bin")
 }
@@ -112,8 +116,7 @@ start_controller() {
   write_controller_kubeconfig
   POD_NAMESPACE=$namespace POD_NAME=sluice-controller-manager-0 \
     start_process "$state/pid/controller" "$state/log/controller.log" \
-    "$sluice_root/build/release/bin/sluice-controller" --config "$state/controller.yaml" \
-    --kubeconfig "$state/controller.kubeconfig"
+    "$controller" --config "$state/controller.yaml" --kubeconfig "$state/controller.kubeconfig"
 }
 
 controller_is_ready() {
@@ -183,18 +186,23 @@ list_workloads() {
 {{end}}'
 }
 
+# The reason is the message of the condition QuotaReserved, without what is the same in each.
 draw_table() {
-  awk -F'|' -v width="${COLUMNS:-100}" '
+  awk -F'|' -v width="$columns" '
     NF >= 5 && $1 ~ /^team-/ {
       state = $4 == "True" ? "finished" : $3 == "True" ? "runs" : "waits"
       why = state == "waits" ? $5 : ""
+      sub(/^couldn.t assign flavors to pod set [^:]*: /, "", why)
+      if (state == "waits" && why == "") why = "is not at the head of its queue"
       if (length(why) > width - 34) why = substr(why, 1, width - 37) "..."
       printf "  %-8s %-12s %-9s %s\n", $1, $2, state, why
     }' <<<"$1"
 }
 
 watch_demo() {
-  local last='' now busy seconds=0
+  local last='' now busy seconds=0 columns=160
+  # A line that the terminal breaks would not be drawn over.
+  if [ -t 1 ]; then columns=$(stty size 2>/dev/null </dev/tty | cut -d ' ' -f 2) || columns=80; fi
   printf '\n  %-8s %-12s %-9s %s\n' TEAM JOB STATE WHY
   while [ "$seconds" -lt 120 ]; do
     now=$(draw_table "$(list_workloads)")
@@ -235,7 +243,7 @@ main() {
       --purge) purge=yes ;;
       --no-demo) demo=no ;;
       --native-gangs) gangs=(--native-gangs) ;;
-      *) sed -n '2,12s/^# \{0,1\}//p' "${BASH_SOURCE[0]}" >&2; exit 2 ;;
+      *) sed -n '2,14s/^# \{0,1\}//p' "${BASH_SOURCE[0]}" >&2; exit 2 ;;
     esac
     shift
   done
@@ -243,6 +251,7 @@ main() {
     take_down
     return
   fi
+  [ -z "${SLUICE_BIN:-}" ] || [ -x "$controller" ] || die "SLUICE_BIN: $controller is no program"
   bring_up
   if [ "$demo" = no ]; then
     say "the cluster is up"

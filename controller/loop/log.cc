@@ -125,8 +125,8 @@ class LineFormatter : public spdlog::formatter {
   explicit LineFormatter(LogFormat format) : format_(format) {}
 
   void format(const spdlog::details::log_msg& message, spdlog::memory_buf_t& out) override {
-    const std::string time = absl::FormatTime("%Y-%m-%dT%H:%M:%E9SZ", absl::FromChrono(message.time),
-                                              absl::UTCTimeZone());
+    const std::string time = absl::FormatTime("%Y-%m-%dT%H:%M:%E9SZ",
+                                              absl::FromChrono(message.time), absl::UTCTimeZone());
     const std::string_view payload(message.payload.data(), message.payload.size());
     if (format_ == LogFormat::kJson) {
       fmt::format_to(std::back_inserter(out), "{{\"level\":\"{}\",\"ts\":\"{}\",{}}}\n",
@@ -188,7 +188,8 @@ void LogField::AppendJson(std::string& out) const {
     out += fmt::to_string(*number);
   } else if (const auto* real = std::get_if<double>(&value_)) {
     // JSON has no word for what is not finite.
-    std::isfinite(*real) ? void(out += fmt::to_string(*real)) : AppendQuoted(out, fmt::to_string(*real));
+    std::isfinite(*real) ? void(out += fmt::to_string(*real))
+                         : AppendQuoted(out, fmt::to_string(*real));
   } else {
     out += std::get<bool>(value_) ? "true" : "false";
   }
@@ -242,7 +243,8 @@ void Log::Write(LogLevel level, std::string_view message, const LogFields& field
       json ? field.AppendJson(line) : field.AppendText(line);
     }
   }
-  const auto now = sink_->clock ? absl::ToChronoTime(sink_->clock()) : std::chrono::system_clock::now();
+  const auto now =
+      sink_->clock ? absl::ToChronoTime(sink_->clock()) : std::chrono::system_clock::now();
   sink_->logger.log(std::chrono::time_point_cast<spdlog::log_clock::duration>(now),
                     spdlog::source_loc{}, ToSpdlog(level),
                     spdlog::string_view_t(line.data(), line.size()));

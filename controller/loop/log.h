@@ -1,13 +1,15 @@
 // Structured log: a message and key-value fields, as text for people or one JSON object per line.
 //
 // Contract: thread-safe; lines are never mixed. Timestamps are UTC with nanoseconds. Everything is
-// escaped, so a line stays one line whatever a user puts into a name. Never throws. Pass a Log to those
-// who need it; there is no global one. Only the shell logs.
+// escaped, so a line stays one line whatever a user puts into a name. Never throws. Pass a Log to
+// those who need it; there is no global one. Only the shell logs.
 //
-//   log.Info("admitted", {{"workload", key.ToString()}, {"clusterQueue", cq}, {"waitSeconds", 1.5}});
+//   log.Info("admitted", {{"workload", key.ToString()}, {"clusterQueue", cq},
+//   {"waitSeconds", 1.5}});
 //
-// text: 2026-08-22T10:00:00.000000000Z INFO admitted workload=team-a/j1 clusterQueue=cq waitSeconds=1.5
-// json: {"level":"info","ts":"2026-08-22T10:00:00.000000000Z","msg":"admitted","workload":"team-a/j1",...}
+// text: 2026-08-22T10:00:00.000000000Z INFO admitted workload=team-a/j1 clusterQueue=cq
+// waitSeconds=1.5 json:
+// {"level":"info","ts":"2026-08-22T10:00:00.000000000Z","msg":"admitted","workload":"team-a/j1",...}
 #pragma once
 
 #include <absl/status/status.h>
@@ -30,8 +32,8 @@ namespace sluice::loop {
 enum class LogLevel { kTrace, kDebug, kInfo, kWarn, kError, kOff };
 enum class LogFormat { kText, kJson };
 
-// The value of --zap-log-level: "error", "info", "debug", "panic" (nothing below it exists, so nothing
-// is printed), or a verbosity: 1 and 2 are info, 3 and 4 debug, 5 and above trace.
+// The value of --zap-log-level: "error", "info", "debug", "panic" (nothing below it exists, so
+// nothing is printed), or a verbosity: 1 and 2 are info, 3 and 4 debug, 5 and above trace.
 absl::StatusOr<LogLevel> ParseLogLevel(const std::string& text);
 
 class LogField {

@@ -48,7 +48,8 @@ const LabelNames kLocal = {"name", "namespace"};
 const LabelNames kLocalStatus = {"name", "namespace", "status"};
 const LabelNames kLocalActive = {"name", "namespace", "active"};
 const LabelNames kLocalResource = {"name", "namespace", "flavor", "resource"};
-const LabelNames kLocalReason = {"name", "namespace", "cluster_queue", "reason", "underlying_cause"};
+const LabelNames kLocalReason = {"name", "namespace", "cluster_queue", "reason",
+                                 "underlying_cause"};
 
 const FamilyInfo kPending = {"kueue_pending_workloads",
                              "Workloads that wait, by ClusterQueue; 'active' ones are tried, "
@@ -102,9 +103,9 @@ const FamilyInfo kLocalStatusInfo = {"kueue_local_queue_status",
 const FamilyInfo kLocalReservation = {"kueue_local_queue_resource_reservation",
                                       "Quantity reserved, by LocalQueue, flavor and resource",
                                       kLocalResource};
-const FamilyInfo kLocalUsage = {"kueue_local_queue_resource_usage",
-                                "Quantity of admitted workloads, by LocalQueue, flavor and resource",
-                                kLocalResource};
+const FamilyInfo kLocalUsage = {
+    "kueue_local_queue_resource_usage",
+    "Quantity of admitted workloads, by LocalQueue, flavor and resource", kLocalResource};
 const FamilyInfo kLocalUnadmitted = {"kueue_local_queue_unadmitted_workloads",
                                      "Workloads that are not admitted, by LocalQueue and reason",
                                      kLocalReason};
@@ -128,16 +129,17 @@ void AddClusterQueue(const ClusterQueueView& queue, const MetricsOptions& option
   using Status = ClusterQueueView::Status;
   out.Add(kPending, {queue.name, "active"}, queue.pending_active);
   out.Add(kPending, {queue.name, "inadmissible"}, queue.pending_inadmissible);
-  if (queue.hashes_active.has_value()) out.Add(kHashes, {queue.name, "active"}, *queue.hashes_active);
+  if (queue.hashes_active.has_value())
+    out.Add(kHashes, {queue.name, "active"}, *queue.hashes_active);
   if (queue.hashes_inadmissible.has_value()) {
     out.Add(kHashes, {queue.name, "inadmissible"}, *queue.hashes_inadmissible);
   }
   out.Add(kFinished, {queue.name}, queue.finished);
   out.Add(kReserving, {queue.name}, queue.reserving);
   out.Add(kAdmitted, {queue.name}, queue.admitted);
-  for (const auto& [status, name] : {std::pair(Status::kActive, "active"),
-                                     std::pair(Status::kPending, "pending"),
-                                     std::pair(Status::kTerminating, "terminating")}) {
+  for (const auto& [status, name] :
+       {std::pair(Status::kActive, "active"), std::pair(Status::kPending, "pending"),
+        std::pair(Status::kTerminating, "terminating")}) {
     out.Add(kStatus, {queue.name, name}, int64_t{queue.status == status ? 1 : 0});
   }
   if (options.cohorts) out.Add(kInfo, {queue.name, queue.cohort, queue.root_cohort}, int64_t{1});
@@ -149,7 +151,8 @@ void AddClusterQueue(const ClusterQueueView& queue, const MetricsOptions& option
   }
 }
 
-void AddLocalQueue(const LocalQueueView& queue, const MetricsOptions& options, GaugeCollector& out) {
+void AddLocalQueue(const LocalQueueView& queue, const MetricsOptions& options,
+                   GaugeCollector& out) {
   using Active = LocalQueueView::Active;
   const LabelValues labels = {queue.name, queue.ns};
   out.Add(kLocalPending, {queue.name, queue.ns, "active"}, queue.pending_active);
@@ -157,10 +160,11 @@ void AddLocalQueue(const LocalQueueView& queue, const MetricsOptions& options, G
   out.Add(kLocalFinished, labels, queue.finished);
   out.Add(kLocalReserving, labels, queue.reserving);
   out.Add(kLocalAdmitted, labels, queue.admitted);
-  for (const auto& [active, name] : {std::pair(Active::kFalse, "False"),
-                                     std::pair(Active::kTrue, "True"),
-                                     std::pair(Active::kUnknown, "Unknown")}) {
-    out.Add(kLocalStatusInfo, {queue.name, queue.ns, name}, int64_t{queue.active == active ? 1 : 0});
+  for (const auto& [active, name] :
+       {std::pair(Active::kFalse, "False"), std::pair(Active::kTrue, "True"),
+        std::pair(Active::kUnknown, "Unknown")}) {
+    out.Add(kLocalStatusInfo, {queue.name, queue.ns, name},
+            int64_t{queue.active == active ? 1 : 0});
   }
   if (options.cluster_queue_resources) {
     for (const FlavorResourceView& cell : queue.resources) {

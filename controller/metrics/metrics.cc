@@ -38,10 +38,11 @@ const LabelNames kEviction = {"cluster_queue", "reason", "underlying_cause", "pr
                               "replica_role"};
 const LabelNames kEvictionWait = {"cluster_queue", "reason", "underlying_cause", "replica_role"};
 const LabelNames kLocal = {"name", "namespace", "priority_class", "replica_role"};
-const LabelNames kLocalEviction = {"name",           "namespace",    "reason", "underlying_cause",
+const LabelNames kLocalEviction = {"name",           "namespace",   "reason", "underlying_cause",
                                    "priority_class", "replica_role"};
 
-// A metric that exists once for ClusterQueues and once for LocalQueues. The names differ in a prefix.
+// A metric that exists once for ClusterQueues and once for LocalQueues. The names differ in a
+// prefix.
 template <typename Family>
 struct Twin {
   Family cluster;
@@ -72,35 +73,35 @@ struct Metrics::Impl {
   absl::btree_set<std::string> shown_cluster_queues;
   absl::btree_set<ObjectKey> shown_local_queues;
 
-  CounterFamily attempts{{"kueue_admission_attempts_total",
-                          "Scheduling cycles with work, by result", kResult}};
+  CounterFamily attempts{
+      {"kueue_admission_attempts_total", "Scheduling cycles with work, by result", kResult}};
   HistogramFamily attempt_duration{{"kueue_admission_attempt_duration_seconds",
                                     "Duration of scheduling cycles with work, by result", kResult},
                                    LatencyBuckets()};
   Twin<CounterFamily> reserved =
       QueueCounter("quota_reserved_workloads_total", "Quota reservations");
-  Twin<HistogramFamily> reserved_wait = QueueHistogram(
-      "quota_reserved_wait_time_seconds", "Time from queueing to quota reservation", kShortWait,
-      kShortWait);
+  Twin<HistogramFamily> reserved_wait =
+      QueueHistogram("quota_reserved_wait_time_seconds", "Time from queueing to quota reservation",
+                     kShortWait, kShortWait);
   Twin<CounterFamily> admitted = QueueCounter("admitted_workloads_total", "Admissions");
   Twin<HistogramFamily> admission_wait = QueueHistogram(
       "admission_wait_time_seconds", "Time from queueing to admission", kLongWait, kShortWait);
-  Twin<HistogramFamily> checks_wait = QueueHistogram(
-      "admission_checks_wait_time_seconds", "Time from quota reservation to admission", kShortWait,
-      kShortWait);
-  Twin<HistogramFamily> ready_wait = QueueHistogram(
-      "ready_wait_time_seconds", "Time from queueing until all pods are ready", kShortWait,
-      kShortWait);
-  Twin<HistogramFamily> admitted_until_ready = QueueHistogram(
-      "admitted_until_ready_wait_time_seconds", "Time from admission until all pods are ready",
-      kShortWait, kShortWait);
+  Twin<HistogramFamily> checks_wait =
+      QueueHistogram("admission_checks_wait_time_seconds",
+                     "Time from quota reservation to admission", kShortWait, kShortWait);
+  Twin<HistogramFamily> ready_wait =
+      QueueHistogram("ready_wait_time_seconds", "Time from queueing until all pods are ready",
+                     kShortWait, kShortWait);
+  Twin<HistogramFamily> admitted_until_ready =
+      QueueHistogram("admitted_until_ready_wait_time_seconds",
+                     "Time from admission until all pods are ready", kShortWait, kShortWait);
   Twin<CounterFamily> finished = QueueCounter("finished_workloads_total", "Finished workloads");
   Twin<HistogramFamily> execution = QueueHistogram(
       "execution_time_seconds", "Time a finished workload was admitted", kLongWait, kLongWait);
   Twin<CounterFamily> evicted{
       CounterFamily({"kueue_evicted_workloads_total", "Evictions, by ClusterQueue", kEviction}),
-      CounterFamily(
-          {"kueue_local_queue_evicted_workloads_total", "Evictions, by LocalQueue", kLocalEviction})};
+      CounterFamily({"kueue_local_queue_evicted_workloads_total", "Evictions, by LocalQueue",
+                     kLocalEviction})};
   CounterFamily evicted_once{{"kueue_evicted_workloads_once_total",
                               "Workloads evicted for the first time for a reason, by ClusterQueue",
                               kEviction}};
@@ -155,13 +156,15 @@ struct Metrics::Impl {
   }
 
   bool LocalWanted(const QueueLabels& queue) const {
-    // A workload that is in no ClusterQueue counts there under "" and not at all for its LocalQueue.
+    // A workload that is in no ClusterQueue counts there under "" and not at all for its
+    // LocalQueue.
     return options.local_queues && queue.local_queue.has_value() && !queue.cluster_queue.empty();
   }
   void Increment(Twin<CounterFamily>& twin, const QueueLabels& queue) {
     twin.cluster.Increment({queue.cluster_queue, queue.priority_class, role});
     if (!LocalWanted(queue)) return;
-    twin.local.Increment({queue.local_queue->name, queue.local_queue->ns, queue.priority_class, role});
+    twin.local.Increment(
+        {queue.local_queue->name, queue.local_queue->ns, queue.priority_class, role});
   }
   void Observe(Twin<HistogramFamily>& twin, const QueueLabels& queue, absl::Duration duration) {
     const double seconds = Seconds(duration);
@@ -175,19 +178,22 @@ struct Metrics::Impl {
     ForEachFamily([&](auto& family) { family.Forget({{"cluster_queue", name}}); });
   }
   void ForgetLocalQueue(const ObjectKey& key) {
-    ForEachFamily([&](auto& family) { family.Forget({{"name", key.name}, {"namespace", key.ns}}); });
+    ForEachFamily([&](auto& family) {
+      family.Forget({{"name", key.name}, {"namespace", key.ns}});
+    });
   }
   void ForgetVanished(const MetricsView& current);
   prometheus::MetricFamily Build() const;
 };
 
-// Only a queue that an earlier view showed can vanish: a decision may be recorded a moment before the
-// view that first shows its queue is published.
+// Only a queue that an earlier view showed can vanish: a decision may be recorded a moment before
+// the view that first shows its queue is published.
 void Metrics::Impl::ForgetVanished(const MetricsView& current) {
   absl::btree_set<std::string> cluster_queues;
   for (const ClusterQueueView& queue : current.cluster_queues) cluster_queues.insert(queue.name);
   absl::btree_set<ObjectKey> local_queues;
-  for (const LocalQueueView& queue : current.local_queues) local_queues.insert({queue.ns, queue.name});
+  for (const LocalQueueView& queue : current.local_queues)
+    local_queues.insert({queue.ns, queue.name});
   for (const std::string& name : shown_cluster_queues) {
     if (!cluster_queues.contains(name)) ForgetClusterQueue(name);
   }
@@ -206,9 +212,9 @@ prometheus::MetricFamily Metrics::Impl::Build() const {
   const BuildInfo& build = options.build;
   prometheus::MetricFamily family = EmptyFamily(info, prometheus::MetricType::Gauge);
   // go_version stays empty: the label is kept for queries that name it.
-  family.metric.push_back(WithLabels(info.labels, {build.git_version, build.git_commit,
-                                                   build.build_date, "", build.compiler,
-                                                   build.platform}));
+  family.metric.push_back(WithLabels(
+      info.labels,
+      {build.git_version, build.git_commit, build.build_date, "", build.compiler, build.platform}));
   family.metric.back().gauge.value = 1;
   return family;
 }

@@ -1,14 +1,14 @@
-// Metrics: counters and histograms fed by decision records, gauges taken from the published view, and
-// the Prometheus text of all of them.
+// Metrics: counters and histograms fed by decision records, gauges taken from the published view,
+// and the Prometheus text of all of them.
 //
-// Names, labels and buckets are those of Kueue (https://kueue.sigs.k8s.io/docs/reference/metrics/), so
-// that dashboards and alerts go on working; names of our own start with "sluice_".
+// Names, labels and buckets are those of Kueue (https://kueue.sigs.k8s.io/docs/reference/metrics/),
+// so that dashboards and alerts go on working; names of our own start with "sluice_".
 //
-// Contract: thread-safe; one short lock covers the counters, and the view is read without it. Text()
-// is deterministic: families by name, counters and histograms by label values, gauges
-// in the order of the view. Durations are recorded in seconds and
-// negative ones (clock skew) as 0. A queue that leaves the view takes its counters with it at the next
-// Text(); ForgetClusterQueue and ForgetLocalQueue do it at once.
+// Contract: thread-safe; one short lock covers the counters, and the view is read without it.
+// Text() is deterministic: families by name, counters and histograms by label values, gauges in the
+// order of the view. Durations are recorded in seconds and negative ones (clock skew) as 0. A queue
+// that leaves the view takes its counters with it at the next Text(); ForgetClusterQueue and
+// ForgetLocalQueue do it at once.
 #pragma once
 
 #include <absl/time/time.h>
@@ -39,11 +39,11 @@ struct MetricsOptions {
   BuildInfo build;
   ReplicaRole role = ReplicaRole::kStandalone;
   bool cluster_queue_resources = false;  // metrics.enableClusterQueueResources
-  bool local_queues = true;              // gate LocalQueueMetrics and metrics.localQueueMetrics.enable
-  bool cohorts = true;                   // gate MetricsForCohorts
-  bool unadmitted_workloads = true;      // gate UnadmittedWorkloadsObservability
-  bool creation_latency = true;          // gate MetricForWorkloadCreationLatency
-  bool process = true;                   // process_* from /proc/self
+  bool local_queues = true;          // gate LocalQueueMetrics and metrics.localQueueMetrics.enable
+  bool cohorts = true;               // gate MetricsForCohorts
+  bool unadmitted_workloads = true;  // gate UnadmittedWorkloadsObservability
+  bool creation_latency = true;      // gate MetricForWorkloadCreationLatency
+  bool process = true;               // process_* from /proc/self
 };
 
 // Whose workload it was. local_queue is set only when that queue reports metrics (it exists and the
@@ -94,7 +94,8 @@ struct EvictionCompletedRecord {
 // Finished turned True. cluster_queue is empty for one that held no quota then.
 struct FinishedRecord {
   QueueLabels queue;
-  std::optional<absl::Duration> execution_time;  // sum over its admissions; unset when never admitted
+  std::optional<absl::Duration>
+      execution_time;  // sum over its admissions; unset when never admitted
 };
 
 class Metrics {

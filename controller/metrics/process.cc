@@ -72,8 +72,9 @@ std::vector<prometheus::MetricFamily> CollectProcess() {
   std::error_code error;
   const std::filesystem::directory_iterator descriptors("/proc/self/fd", error);
   if (!error) {
-    result.push_back(Single("process_open_fds", "Open file descriptors", MetricType::Gauge,
-                            static_cast<double>(std::distance(begin(descriptors), end(descriptors)))));
+    result.push_back(
+        Single("process_open_fds", "Open file descriptors", MetricType::Gauge,
+               static_cast<double>(std::distance(begin(descriptors), end(descriptors)))));
   }
   rlimit limit = {};
   if (getrlimit(RLIMIT_NOFILE, &limit) == 0) {

@@ -1,7 +1,8 @@
 // Counters and histograms with labels, and helpers to build metric families. Private to this room.
 //
-// The families of prometheus-cpp keep their series in hash order and give them up only one pointer at
-// a time; these keep them sorted by label values and can drop all series of a queue. Not thread-safe.
+// The families of prometheus-cpp keep their series in hash order and give them up only one pointer
+// at a time; these keep them sorted by label values and can drop all series of a queue. Not
+// thread-safe.
 #pragma once
 
 #include <prometheus/counter.h>

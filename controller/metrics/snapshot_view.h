@@ -1,8 +1,8 @@
 // MetricsView: what the gauges show, as plain values.
 //
-// Contract: immutable once published; the loop makes it from a snapshot, the metrics room only reads
-// it. A queue that is not in the view has no series. Amounts of resources are in the unit users see:
-// cores for cpu, bytes for memory, and so on.
+// Contract: immutable once published; the loop makes it from a snapshot, the metrics room only
+// reads it. A queue that is not in the view has no series. Amounts of resources are in the unit
+// users see: cores for cpu, bytes for memory, and so on.
 #pragma once
 
 #include <cstdint>

@@ -52,7 +52,8 @@ absl::StatusOr<Access> ReviewAuthorizer::Authorize(const std::string& token,
   const Json* user = token_review->Find("status", "user");
   if (user == nullptr) return Unavailable("TokenReview: the answer names no user");
 
-  absl::StatusOr<Json> access = post_(kSubjectAccessReviews, SubjectAccessReview(*user, path, verb));
+  absl::StatusOr<Json> access =
+      post_(kSubjectAccessReviews, SubjectAccessReview(*user, path, verb));
   if (!access.ok()) return Annotate(access.status(), "SubjectAccessReview");
   return IsTrue(access->Find("status", "allowed")) ? Access::kAllowed : Access::kForbidden;
 }

@@ -1,8 +1,10 @@
 // Who may read a non-resource path: TokenReview says who the caller is, SubjectAccessReview whether
-// they may (https://kubernetes.io/docs/reference/access-authn-authz/authentication/#webhook-token-authentication).
+// they may
+// (https://kubernetes.io/docs/reference/access-authn-authz/authentication/#webhook-token-authentication).
 //
-// Contract: Authorize() may block for as long as the API server takes to answer and may be called from
-// several threads. Unavailable when the API server cannot be asked; never "allowed" on an error.
+// Contract: Authorize() may block for as long as the API server takes to answer and may be called
+// from several threads. Unavailable when the API server cannot be asked; never "allowed" on an
+// error.
 #pragma once
 
 #include <absl/container/btree_map.h>

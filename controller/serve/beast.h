@@ -3,8 +3,8 @@
 // <utility> must come first: in C++20 mode Asio 1.74 uses std::exchange without including it.
 #pragma once
 
-// Asio's fences around handlers are nothing ThreadSanitizer can see, and g++ warns about each of them.
-// What the code here shares is guarded by mutexes and strands, not by these fences.
+// Asio's fences around handlers are nothing ThreadSanitizer can see, and g++ warns about each of
+// them. What the code here shares is guarded by mutexes and strands, not by these fences.
 #if defined(__SANITIZE_THREAD__)
 #define BOOST_ASIO_DISABLE_FENCED_BLOCK
 #endif

@@ -45,7 +45,8 @@ struct CertificateManager::State {
   std::string leaf_ca;  // the CA of the bundle that signed the leaf
 };
 
-CertificateManager::State CertificateManager::Judge(const SecretData& secret, absl::Time now) const {
+CertificateManager::State CertificateManager::Judge(const SecretData& secret,
+                                                    absl::Time now) const {
   State state;
   // A broken bundle or certificate counts as a missing one: it is replaced.
   if (auto bundle = SplitBundle(Value(secret, kCaCert)); bundle.ok()) state.bundle = *bundle;
@@ -84,8 +85,8 @@ absl::StatusOr<SecretData> CertificateManager::WithNewLeaf(const SecretData& sec
                                                            const State& state,
                                                            absl::Time now) const {
   const KeyPair ca{state.bundle.front(), Value(secret, kCaKey)};
-  ASSIGN_OR_RETURN(KeyPair leaf, IssueServing(ca, NormalizedSans(options_.sans), now,
-                                              options_.leaf_lifetime));
+  ASSIGN_OR_RETURN(KeyPair leaf,
+                   IssueServing(ca, NormalizedSans(options_.sans), now, options_.leaf_lifetime));
   SecretData next = secret;
   next.data[kTlsCert] = std::move(leaf.cert_pem);
   next.data[kTlsKey] = std::move(leaf.key_pem);
@@ -121,7 +122,8 @@ absl::StatusOr<std::optional<SecretData>> CertificateManager::Plan(const SecretD
     }
     return std::nullopt;
   }
-  if (IsTrusted(state.bundle.front(), now) || NeedsRotation(*state.leaf, now, kLastResortFraction)) {
+  if (IsTrusted(state.bundle.front(), now) ||
+      NeedsRotation(*state.leaf, now, kLastResortFraction)) {
     return WithNewLeaf(secret, state, now);
   }
   return std::nullopt;

@@ -1,7 +1,9 @@
-// Where the serving certificate comes from: our own CA in a Secret, or files that somebody else writes.
+// Where the serving certificate comes from: our own CA in a Secret, or files that somebody else
+// writes.
 //
 // CertificateManager keeps CA and serving certificate in one Secret that all replicas share (keys
-// ca.crt, ca.key, tls.crt, tls.key). Rotation never leaves an instant in which a client cannot verify:
+// ca.crt, ca.key, tls.crt, tls.key). Rotation never leaves an instant in which a client cannot
+// verify:
 //   1. a new CA is written in front of the old one; both are in the bundle, the old leaf stays;
 //   2. once the caller has confirmed that the bundle with the new CA is injected everywhere, and
 //      `settle` has passed for API servers to notice, a leaf of the new CA replaces the old one;
@@ -10,7 +12,8 @@
 //
 // FileCertificateSource re-reads a directory when a file in it changed.
 //
-// Contract: both block on I/O and are for one thread, not the loop's. Errors name the Secret or file.
+// Contract: both block on I/O and are for one thread, not the loop's. Errors name the Secret or
+// file.
 #pragma once
 
 #include <absl/container/btree_map.h>
@@ -28,7 +31,7 @@
 namespace sluice::serve {
 
 struct SecretData {
-  std::string resource_version;  // empty for one to be created
+  std::string resource_version;                    // empty for one to be created
   absl::btree_map<std::string, std::string> data;  // decoded, not base64
 };
 
@@ -61,8 +64,8 @@ class CertificateManager {
       : store_(store), options_(std::move(options)) {}
 
   // Loads the Secret, creates or rotates what is due, and gives the certificate to serve with the
-  // bundle to inject. Call it at start and then every minute or so; it writes only when something is
-  // due. On error the last good certificate stays current().
+  // bundle to inject. Call it at start and then every minute or so; it writes only when something
+  // is due. On error the last good certificate stays current().
   absl::StatusOr<ServingCertificate> Refresh(absl::Time now);
 
   // The caller saw every target carry this bundle.

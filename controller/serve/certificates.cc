@@ -37,7 +37,8 @@ using BigNumber = std::unique_ptr<BIGNUM, Deleter<BN_free>>;
 
 absl::Status OpenSslError(const char* what) {
   char text[256] = "unknown error";
-  if (const unsigned long code = ERR_get_error(); code != 0) ERR_error_string_n(code, text, sizeof text);
+  if (const unsigned long code = ERR_get_error(); code != 0)
+    ERR_error_string_n(code, text, sizeof text);
   ERR_clear_error();
   return Errorf(absl::StatusCode::kInternal, "{}: {}", what, text);
 }
@@ -157,7 +158,8 @@ absl::Status AddSans(X509* certificate, const std::vector<std::string>& sans) {
     GENERAL_NAME_set0_value(name, ip.has_value() ? GEN_IPADD : GEN_DNS, string);
     sk_GENERAL_NAME_push(names.get(), name);
   }
-  if (X509_add1_ext_i2d(certificate, NID_subject_alt_name, names.get(), 0, X509V3_ADD_DEFAULT) != 1) {
+  if (X509_add1_ext_i2d(certificate, NID_subject_alt_name, names.get(), 0, X509V3_ADD_DEFAULT) !=
+      1) {
     return OpenSslError("subject alternative names");
   }
   return absl::OkStatus();
@@ -243,8 +245,7 @@ absl::StatusOr<KeyPair> GenerateCa(const std::string& name, absl::Time now,
   }
   RETURN_IF_ERROR(
       AddExtension(ca.get(), ca.get(), NID_basic_constraints, "critical,CA:TRUE,pathlen:0"));
-  RETURN_IF_ERROR(
-      AddExtension(ca.get(), ca.get(), NID_key_usage, "critical,keyCertSign,cRLSign"));
+  RETURN_IF_ERROR(AddExtension(ca.get(), ca.get(), NID_key_usage, "critical,keyCertSign,cRLSign"));
   RETURN_IF_ERROR(AddExtension(ca.get(), ca.get(), NID_subject_key_identifier, "hash"));
   return SignAndWrite(ca.get(), key.get(), key.get());
 }
@@ -256,8 +257,9 @@ absl::StatusOr<KeyPair> IssueServing(const KeyPair& ca, const std::vector<std::s
   ASSIGN_OR_RETURN(const Key issuer_key, ReadKey(ca.key_pem));
   ASSIGN_OR_RETURN(const absl::Time ca_end, TimeOf(X509_get0_notAfter(issuer.get())));
   ASSIGN_OR_RETURN(const Key key, NewKey());
-  ASSIGN_OR_RETURN(const Certificate leaf, Unsigned(key.get(), sans.front(), now - kCertificateBackdate,
-                                                    std::min(now + lifetime, ca_end)));
+  ASSIGN_OR_RETURN(const Certificate leaf,
+                   Unsigned(key.get(), sans.front(), now - kCertificateBackdate,
+                            std::min(now + lifetime, ca_end)));
   if (X509_set_issuer_name(leaf.get(), X509_get_subject_name(issuer.get())) != 1) {
     return OpenSslError("issuer name");
   }
@@ -267,7 +269,8 @@ absl::StatusOr<KeyPair> IssueServing(const KeyPair& ca, const std::vector<std::s
 
 absl::StatusOr<ServingCertificate> SelfSigned(const std::vector<std::string>& sans, absl::Time now,
                                               absl::Duration lifetime) {
-  // A CA that is forgotten right after: its single leaf can be verified, and nothing else be signed.
+  // A CA that is forgotten right after: its single leaf can be verified, and nothing else be
+  // signed.
   ASSIGN_OR_RETURN(const KeyPair ca, GenerateCa("self-signed", now, lifetime));
   ASSIGN_OR_RETURN(KeyPair leaf, IssueServing(ca, sans, now, lifetime));
   return ServingCertificate{std::move(leaf.cert_pem), std::move(leaf.key_pem), ca.cert_pem};

@@ -1,11 +1,13 @@
 // Certificates of our own servers: generation, parsing, rotation rules.
 //
-// Everything here is a pure function of its arguments and fresh randomness for the keys: no files, no
-// network, no clock. Keys are ECDSA P-256. A serving certificate carries its names as SANs (RFC 5280
-// 4.2.1.6; Go clients ignore the common name). Certificates are valid from kCertificateBackdate before
-// the given instant, so that a client whose clock is a little behind accepts them at once.
+// Everything here is a pure function of its arguments and fresh randomness for the keys: no files,
+// no network, no clock. Keys are ECDSA P-256. A serving certificate carries its names as SANs (RFC
+// 5280 4.2.1.6; Go clients ignore the common name). Certificates are valid from
+// kCertificateBackdate before the given instant, so that a client whose clock is a little behind
+// accepts them at once.
 //
-// Errors: InvalidArgument for PEM text that cannot be used, Internal when OpenSSL fails. Thread-safe.
+// Errors: InvalidArgument for PEM text that cannot be used, Internal when OpenSSL fails.
+// Thread-safe.
 //
 //   ASSIGN_OR_RETURN(KeyPair ca, GenerateCa("sluice-ca", now, kDefaultCaLifetime));
 //   ASSIGN_OR_RETURN(KeyPair leaf, IssueServing(ca, {"sluice.ns.svc"}, now, kDefaultLeafLifetime));
@@ -32,7 +34,7 @@ struct KeyPair {
 
 // What a server presents, and what its clients must trust.
 struct ServingCertificate {
-  std::string cert_pem;       // leaf first, then intermediates
+  std::string cert_pem;  // leaf first, then intermediates
   std::string key_pem;
   std::string ca_bundle_pem;  // one or more CAs; empty when the source does not know them
 
@@ -49,10 +51,11 @@ struct CertificateInfo {
 };
 
 // A self-signed CA that may only sign end-entity certificates.
-absl::StatusOr<KeyPair> GenerateCa(const std::string& name, absl::Time now, absl::Duration lifetime);
+absl::StatusOr<KeyPair> GenerateCa(const std::string& name, absl::Time now,
+                                   absl::Duration lifetime);
 
-// A serving certificate for the names (a text that parses as an IP address becomes an IP SAN). Never
-// outlives the CA. The first name is also the common name, cut to the 64 bytes X.509 allows.
+// A serving certificate for the names (a text that parses as an IP address becomes an IP SAN).
+// Never outlives the CA. The first name is also the common name, cut to the 64 bytes X.509 allows.
 absl::StatusOr<KeyPair> IssueServing(const KeyPair& ca, const std::vector<std::string>& sans,
                                      absl::Time now, absl::Duration lifetime);
 
@@ -77,6 +80,7 @@ std::vector<std::string> NormalizedSans(std::vector<std::string> sans);
 
 // True when no more than `remaining_fraction` of the life is left (a third by default), or when the
 // certificate is not valid yet.
-bool NeedsRotation(const CertificateInfo& info, absl::Time now, double remaining_fraction = 1.0 / 3);
+bool NeedsRotation(const CertificateInfo& info, absl::Time now,
+                   double remaining_fraction = 1.0 / 3);
 
 }  // namespace sluice::serve

@@ -45,14 +45,16 @@ void AddHealth(Router& router, const HealthPaths& paths, ReadyCheck ready) {
 
 void AddMetrics(Router& router, std::function<std::string()> text,
                 std::shared_ptr<Authorizer> authorizer, const std::string& path) {
-  router.Get(path, [text = std::move(text), authorizer = std::move(authorizer)](const Request& request) {
-    if (authorizer != nullptr) {
-      if (std::optional<Response> refusal = Refusal(*authorizer, request)) return *refusal;
-    }
-    Response response = Response::Text(200, text());
-    response.content_type = kMetricsContentType;
-    return response;
-  });
+  router.Get(path,
+             [text = std::move(text), authorizer = std::move(authorizer)](const Request& request) {
+               if (authorizer != nullptr) {
+                 if (std::optional<Response> refusal = Refusal(*authorizer, request))
+                   return *refusal;
+               }
+               Response response = Response::Text(200, text());
+               response.content_type = kMetricsContentType;
+               return response;
+             });
 }
 
 }  // namespace sluice::serve

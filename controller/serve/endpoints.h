@@ -18,8 +18,9 @@ struct HealthPaths {
   std::string readiness = "/readyz";
 };
 
-// Adds both probes: liveness always answers "ok" while the process serves; readiness answers 500 with
-// the reason until the check gives "". The checks can also be asked by name ("/healthz/healthz").
+// Adds both probes: liveness always answers "ok" while the process serves; readiness answers 500
+// with the reason until the check gives "". The checks can also be asked by name
+// ("/healthz/healthz").
 void AddHealth(Router& router, const HealthPaths& paths, ReadyCheck ready);
 
 // GET /metrics in the Prometheus text format 0.0.4. With an authorizer: 401 without a valid bearer

@@ -39,7 +39,8 @@ std::string_view Request::Header(std::string_view name) const {
 std::string Request::BearerToken() const {
   constexpr std::string_view kScheme = "Bearer ";
   std::string_view value = Header("Authorization");
-  if (value.size() <= kScheme.size() || !SameIgnoringCase(value.substr(0, kScheme.size()), kScheme)) {
+  if (value.size() <= kScheme.size() ||
+      !SameIgnoringCase(value.substr(0, kScheme.size()), kScheme)) {
     return "";
   }
   value.remove_prefix(kScheme.size());
@@ -110,7 +111,8 @@ Handler JsonHandler(std::function<absl::StatusOr<api::Json>(const api::Json&)> f
     const std::string_view type = request.Header("Content-Type");
     const std::string_view media_type = type.substr(0, std::min(type.find(';'), type.size()));
     if (!SameIgnoringCase(media_type, "application/json")) {
-      return Response::Text(415, fmt::format("content type \"{}\" is not application/json\n", type));
+      return Response::Text(415,
+                            fmt::format("content type \"{}\" is not application/json\n", type));
     }
     absl::StatusOr<api::Json> input = api::ParseJson(request.body);
     if (!input.ok()) {

@@ -66,7 +66,8 @@ class Router {
 };
 
 // A POST handler for JSON in, JSON out (admission and conversion reviews): 415 for another content
-// type, 400 for text that is not JSON or an InvalidArgument of the function, 500 for its other errors.
+// type, 400 for text that is not JSON or an InvalidArgument of the function, 500 for its other
+// errors.
 Handler JsonHandler(std::function<absl::StatusOr<api::Json>(const api::Json&)> function);
 
 }  // namespace sluice::serve

@@ -1,15 +1,15 @@
 // Server: an HTTP/1.1 server with TLS for webhooks, metrics and probes.
 //
-// Contract. Start() binds and returns with the port open; `options.threads` threads of its own run the
-// connections and the handlers, so with more than one thread handlers must be safe to call at the same
-// time. A handler may block only its own thread. SetCertificate() and Stop() may be called from any
-// thread. A certificate change affects connections made after it; open ones go on with the old one, so
-// no request is lost. Every phase of a connection has a deadline and every input a limit: handshake,
-// header, body, response, and idle time between requests.
+// Contract. Start() binds and returns with the port open; `options.threads` threads of its own run
+// the connections and the handlers, so with more than one thread handlers must be safe to call at
+// the same time. A handler may block only its own thread. SetCertificate() and Stop() may be called
+// from any thread. A certificate change affects connections made after it; open ones go on with the
+// old one, so no request is lost. Every phase of a connection has a deadline and every input a
+// limit: handshake, header, body, response, and idle time between requests.
 //
-// What clients see: 404 for an unknown path, 405 with Allow for a wrong method, 400 for text that is
-// not HTTP, 413 and 431 for a body or header over the limit, 500 when a handler throws. A connection
-// that misses a deadline is closed without an answer.
+// What clients see: 404 for an unknown path, 405 with Allow for a wrong method, 400 for text that
+// is not HTTP, 413 and 431 for a body or header over the limit, 500 when a handler throws. A
+// connection that misses a deadline is closed without an answer.
 //
 //   Router router;
 //   router.Post("/mutate-batch-v1-job", handler);
@@ -37,8 +37,8 @@ enum class TlsVersion { kTls12, kTls13 };
 
 struct TlsOptions {
   TlsVersion min_version = TlsVersion::kTls12;
-  // IANA names ("TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256"), in order of preference; they govern TLS 1.2
-  // only, as in Go. Empty: OpenSSL's defaults.
+  // IANA names ("TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256"), in order of preference; they govern
+  // TLS 1.2 only, as in Go. Empty: OpenSSL's defaults.
   std::vector<std::string> cipher_suites;
   // IANA numbers of supported groups (23 = P-256, 29 = X25519), in order of preference. Groups that
   // this OpenSSL does not have are left out with a message; none left is an error.
@@ -59,8 +59,9 @@ struct ServerOptions {
   absl::Duration header_timeout = absl::Seconds(10);
   absl::Duration body_timeout = absl::Seconds(10);
   absl::Duration write_timeout = absl::Seconds(10);
-  // Longer than the 90 s after which Go clients (the API server among them) drop an idle connection:
-  // the side that sends must be the one that closes, or a request can meet a closing socket.
+  // Longer than the 90 s after which Go clients (the API server among them) drop an idle
+  // connection: the side that sends must be the one that closes, or a request can meet a closing
+  // socket.
   absl::Duration idle_timeout = absl::Seconds(120);
 
   // An AdmissionReview holds the object twice on update, each up to the API server's limit of 3 MiB

@@ -84,7 +84,7 @@ class Session : public std::enable_shared_from_this<Session> {
 
   SessionHost& host_;
   std::shared_ptr<asio::ssl::context> tls_;
-  beast::tcp_stream tcp_;                                       // plain connections
+  beast::tcp_stream tcp_;                                        // plain connections
   std::optional<beast::ssl_stream<beast::tcp_stream&>> secure_;  // around tcp_
   beast::flat_buffer buffer_;
   std::list<std::weak_ptr<Session>>::iterator position_;

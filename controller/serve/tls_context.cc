@@ -100,8 +100,8 @@ absl::StatusOr<std::shared_ptr<asio::ssl::context>> MakeTlsContext(
   SSL_CTX* native = context->native_handle();
   SSL_CTX_set_min_proto_version(
       native, options.min_version == TlsVersion::kTls13 ? TLS1_3_VERSION : TLS1_2_VERSION);
-  SSL_CTX_set_options(native, SSL_OP_NO_RENEGOTIATION | SSL_OP_NO_COMPRESSION |
-                                  SSL_OP_CIPHER_SERVER_PREFERENCE);
+  SSL_CTX_set_options(
+      native, SSL_OP_NO_RENEGOTIATION | SSL_OP_NO_COMPRESSION | SSL_OP_CIPHER_SERVER_PREFERENCE);
   // Sessions are not resumed: connections are few and long, and a ticket of a former certificate
   // would have no key to open it.
   SSL_CTX_set_session_cache_mode(native, SSL_SESS_CACHE_OFF);

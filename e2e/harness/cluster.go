@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -41,6 +43,9 @@ type Cluster struct {
 	mapper *restmapper.DeferredDiscoveryRESTMapper
 	bin    string
 	owned  bool
+
+	guard      *exec.Cmd
+	guardInput io.WriteCloser
 
 	service     *service
 	mu          sync.Mutex

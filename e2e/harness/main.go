@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 )
@@ -119,6 +120,9 @@ func (c *Cluster) startControlPlane() error {
 	if err := c.script("down", "--dir", c.Dir, "--purge"); err != nil {
 		return err
 	}
+	if err := c.startGuard(); err != nil {
+		return err
+	}
 	arguments := []string{"up", "--dir", c.Dir, "--nodes", strconv.Itoa(c.Options.Nodes)}
 	if c.Options.NativeGangs {
 		arguments = append(arguments, "--native-gangs")
@@ -134,7 +138,12 @@ func (c *Cluster) script(arguments ...string) error {
 	command := exec.Command(filepath.Join(Root(), "e2e", "controlplane.sh"), arguments...)
 	command.Stderr = os.Stderr
 	command.WaitDelay = 5 * time.Second
-	if err := command.Run(); err != nil {
+	command.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGTERM}
+	err := startOnFixedThread(command)
+	if err == nil {
+		err = command.Wait()
+	}
+	if err != nil {
 		return fmt.Errorf("controlplane.sh %s: %w", strings.Join(arguments, " "), err)
 	}
 	return nil
@@ -160,6 +169,7 @@ func (c *Cluster) Close() {
 		if err := c.script("down", "--dir", c.Dir); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 		}
+		c.dismissGuard()
 	}
 }
 

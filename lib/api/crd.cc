@@ -51,7 +51,7 @@ const std::vector<CrdTraits>& AllTraits() {
         {"Admitted Workloads", ".status.admittedWorkloads", "integer"}}},
       {Kind::kCohort, {"co"}, true, true, {}},
       {Kind::kWorkload,
-       {"kwl", "kueueworkload", "kueueworkloads"},
+       {"wl", "kwl", "kueueworkload", "kueueworkloads"},
        true,
        true,
        {{"Queue", ".spec.queueName", "string"},

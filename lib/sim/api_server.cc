@@ -234,7 +234,8 @@ Reply ApiServer::Store(Kind kind, ObjectKey key, Json object, const std::string&
   for (const char* field : {"resourceVersion", "deletionTimestamp", "managedFields"}) {
     metadata.Erase(field);
   }
-  const std::string uid = fmt::format("00000000-0000-4000-8000-{:012d}", next_uid_);
+  const std::string uid = fmt::format(
+      "00000000-0000-4000-8000-{:02d}{:010d}", static_cast<int>(kind), last_uid_[kind] + 1);
   metadata.Set("uid", uid);
   metadata.Set("creationTimestamp", sluice::FormatTime(now));
   metadata.Set("generation", 1);
@@ -250,7 +251,7 @@ Reply ApiServer::Store(Kind kind, ObjectKey key, Json object, const std::string&
   if (kind == Kind::kJob) AdoptJobTemplate(object);
   DropEmptyMetadata(object);
   if (Reply reply = Check(kind, "", nullptr, object); !reply.ok()) return reply;
-  ++next_uid_;
+  ++last_uid_[kind];
   object["metadata"].Set("resourceVersion", NextVersion());
   Stored stored;
   FieldSet fields = FieldsOf(Owned(object), schema);

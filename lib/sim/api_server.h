@@ -49,6 +49,13 @@ class ApiServer {
   const api::Json* Find(api::Kind kind, const ObjectKey& key) const;
   // In the order of keys.
   std::vector<api::Json> List(api::Kind kind) const;
+  // The same without copies; `visit` must not change the server.
+  template <typename Visit>
+  void ForEach(api::Kind kind, Visit visit) const {
+    const auto objects = objects_.find(kind);
+    if (objects == objects_.end()) return;
+    for (const auto& [key, stored] : objects->second) visit(stored.object);
+  }
   // Is told every change of an object (kUpsert, kDelete) in the order of versions.
   using Listener = std::function<void(const state::ObjectEvent&)>;
   void SetListener(Listener listener) { listener_ = std::move(listener); }
@@ -104,7 +111,7 @@ class ApiServer {
   absl::btree_set<std::string> uids_;
   Listener listener_;
   uint64_t version_ = 0;
-  uint64_t next_uid_ = 1;
+  absl::btree_map<api::Kind, uint64_t> last_uid_;  // counted per kind, so that names stay comparable
   uint64_t next_name_ = 1;
   bool garbage_ = false;
 };

@@ -65,6 +65,8 @@ class Player {
       } else if (line.text == "timeline:") {
         if (sim_ == nullptr) MakeSimulation();
         section = kTimeline;
+        // Before the controller is there nobody answers its webhooks.
+        sim_->api().set_webhooks(!starts);
         if (!starts) sim_->Start();
       } else if (section == kHead) {
         status = Settings(line.text);
@@ -164,6 +166,7 @@ class Player {
     if (verb == "check") return Check(words);
     if (verb == "show") return Show(words);
     if (verb == "start") {
+      sim_->api().set_webhooks(true);
       sim_->Start();
     } else if (verb == "crash") {
       sim_->Crash(0);

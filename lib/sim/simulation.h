@@ -140,6 +140,7 @@ class Simulation {
   void RestartCrashed();
   bool ReplicaBusy(size_t replica) const;
   void CheckStep();
+  bool OnlyRewords(const state::Action& action) const;
   void Violation(std::string text);
 
   SimulationOptions options_;
@@ -156,6 +157,8 @@ class Simulation {
   ApiServer::Listener api_observer_;
   uint64_t writes_ = 0;
   uint64_t checked_version_ = 0;
+  uint64_t rebuilt_version_ = 0;
+  bool world_changed_ = false;
   QuotaWatch quota_watch_;
   uint64_t steps_at_now_ = 0;
   std::vector<std::string> violations_;

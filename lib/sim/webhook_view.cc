@@ -50,7 +50,7 @@ webhook::View ViewOf(const ApiServer& api, const state::Settings& settings) {
   webhook::View view;
   view.settings = &settings;
   webhook::NamespaceViews namespaces;
-  for (const Json& ns : api.List(Kind::kNamespace)) {
+  api.ForEach(Kind::kNamespace, [&](const Json& ns) {
     webhook::NamespaceView entry;
     const std::string name = ns.GetString("metadata", "name");
     if (const Json* labels = ns.Find("metadata", "labels")) {
@@ -58,7 +58,7 @@ webhook::View ViewOf(const ApiServer& api, const state::Settings& settings) {
     }
     entry.has_default_queue = api.Find(Kind::kLocalQueue, {name, api::kDefaultQueueName}) != nullptr;
     namespaces[name] = std::move(entry);
-  }
+  });
   view.namespaces = std::make_shared<const webhook::NamespaceViews>(std::move(namespaces));
   view.has_default_priority_class =
       api.Find(Kind::kWorkloadPriorityClass, {"", "default"}) != nullptr;

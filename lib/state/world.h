@@ -11,6 +11,7 @@
 #include <absl/time/time.h>
 
 #include <compare>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -172,6 +173,8 @@ class World {
   void TouchMembers(const std::string& cluster_queue, Refs& touched) const;
   void RefreshUsers(const absl::btree_map<std::string, absl::btree_set<std::string>>& index,
                     const std::string& name, Refs& touched);
+  using Complain = std::function<void(const char* reason, std::string text)>;
+  void ComplainAboutChecks(const api::ClusterQueueSpec& spec, const Complain& add) const;
   QueueActivity ComputeActivity(const api::ClusterQueue& cluster_queue) const;
 
   Settings settings_;

@@ -144,10 +144,30 @@ QueueActivity World::ComputeActivity(const api::ClusterQueue& cluster_queue) con
   if (!missing.empty()) {
     add("FlavorNotFound", "references missing ResourceFlavor(s): " + Join(missing, ","));
   }
+  ComplainAboutChecks(cluster_queue.spec, add);
+  std::vector<std::string> unsupported = UnsupportedParts(cluster_queue.spec);
+  for (const std::string& flavor : FlavorsOf(cluster_queue.spec)) {
+    const std::shared_ptr<const api::ResourceFlavor> object = flavors_.Find({"", flavor});
+    if (object == nullptr || object->spec.topology_name.empty()) continue;
+    if (!topologies_.Contains({"", object->spec.topology_name})) {
+      add("TopologyNotFound", "there is no Topology \"" + object->spec.topology_name +
+                                  "\" for TAS flavor \"" + flavor + "\"");
+    } else {
+      unsupported.push_back("topologyName of ResourceFlavor " + flavor);
+    }
+  }
+  if (!unsupported.empty()) {
+    add("UnsupportedFeature", "uses what is not supported yet: " + Join(unsupported, ","));
+  }
+  if (reasons.empty()) return {true, "Ready", "Can admit new workloads"};
+  return {false, reasons.front(), "Can't admit new workloads: " + Join(texts, ", ") + "."};
+}
+
+void World::ComplainAboutChecks(const api::ClusterQueueSpec& spec, const Complain& add) const {
   std::vector<std::string> missing_checks;
   std::vector<std::string> inactive_checks;
   std::vector<std::string> multikueue_checks;
-  for (const std::string& name : ChecksOf(cluster_queue.spec)) {
+  for (const std::string& name : ChecksOf(spec)) {
     const std::shared_ptr<const api::AdmissionCheck> check = admission_checks_.Find({"", name});
     if (check == nullptr) {
       missing_checks.push_back(name);
@@ -169,22 +189,6 @@ QueueActivity World::ComputeActivity(const api::ClusterQueue& cluster_queue) con
         "Cannot use multiple MultiKueue AdmissionChecks on the same ClusterQueue, found: " +
             Join(multikueue_checks, ","));
   }
-  std::vector<std::string> unsupported = UnsupportedParts(cluster_queue.spec);
-  for (const std::string& flavor : FlavorsOf(cluster_queue.spec)) {
-    const std::shared_ptr<const api::ResourceFlavor> object = flavors_.Find({"", flavor});
-    if (object == nullptr || object->spec.topology_name.empty()) continue;
-    if (!topologies_.Contains({"", object->spec.topology_name})) {
-      add("TopologyNotFound", "there is no Topology \"" + object->spec.topology_name +
-                                  "\" for TAS flavor \"" + flavor + "\"");
-    } else {
-      unsupported.push_back("topologyName of ResourceFlavor " + flavor);
-    }
-  }
-  if (!unsupported.empty()) {
-    add("UnsupportedFeature", "uses what is not supported yet: " + Join(unsupported, ","));
-  }
-  if (reasons.empty()) return {true, "Ready", "Can admit new workloads"};
-  return {false, reasons.front(), "Can't admit new workloads: " + Join(texts, ", ") + "."};
 }
 
 void World::LocalQueueChanged(const ObjectKey& key, const api::LocalQueue* before,

@@ -52,8 +52,9 @@ const KnownKind* FindKnown(const api::OwnerReference& owner) {
 bool IsExternal(const View& view, const api::OwnerReference& owner) {
   const size_t slash = owner.api_version.find('/');
   if (slash == std::string::npos) return false;
-  const std::string wanted = fmt::format("{}.{}.{}", owner.kind, owner.api_version.substr(slash + 1),
-                                         owner.api_version.substr(0, slash));
+  const std::string wanted =
+      fmt::format("{}.{}.{}", owner.kind, owner.api_version.substr(slash + 1),
+                  owner.api_version.substr(0, slash));
   for (const std::string& framework : view.settings->integrations.external_frameworks) {
     if (framework == wanted) return true;
   }
@@ -108,8 +109,8 @@ absl::StatusOr<bool> HasManagedAncestor(const View& view, const api::ObjectMeta&
       return Errorf(absl::StatusCode::kFailedPrecondition, "{}: cyclic ownership",
                     Describe(*next, ns));
     }
-    if (IsManagedKind(view, *next) && (view.settings->manage_jobs_without_queue_name ||
-                                       !answer.owner.queue_name.empty())) {
+    if (IsManagedKind(view, *next) &&
+        (view.settings->manage_jobs_without_queue_name || !answer.owner.queue_name.empty())) {
       found = true;
     }
     next = answer.owner.controller;

@@ -36,9 +36,10 @@ void CheckSizes(const std::vector<api::ResourceGroup>& groups, FieldErrors* erro
     resources += groups[i].covered_resources.size();
     const size_t combinations = groups[i].flavors.size() * groups[i].covered_resources.size();
     if (combinations > kMaxCombinationsInGroup) {
-      errors->push_back(FieldError::Invalid(
-          path.Index(i), static_cast<int64_t>(combinations),
-          fmt::format("must have at most {} pairs of flavor and resource", kMaxCombinationsInGroup)));
+      errors->push_back(
+          FieldError::Invalid(path.Index(i), static_cast<int64_t>(combinations),
+                              fmt::format("must have at most {} pairs of flavor and resource",
+                                          kMaxCombinationsInGroup)));
     }
   }
   if (flavors > kMaxFlavors) {
@@ -47,10 +48,10 @@ void CheckSizes(const std::vector<api::ResourceGroup>& groups, FieldErrors* erro
         fmt::format("must have at most {} flavors in all groups together", kMaxFlavors)));
   }
   if (resources > kMaxCoveredResources) {
-    errors->push_back(FieldError::Invalid(
-        path, static_cast<int64_t>(resources),
-        fmt::format("must cover at most {} resources in all groups together",
-                    kMaxCoveredResources)));
+    errors->push_back(
+        FieldError::Invalid(path, static_cast<int64_t>(resources),
+                            fmt::format("must cover at most {} resources in all groups together",
+                                        kMaxCoveredResources)));
   }
 }
 
@@ -61,9 +62,9 @@ void CheckPreemption(const api::ClusterQueue& queue, FieldErrors* errors) {
   const bool reclaims = !reclaim.empty() && reclaim != "Never";
   const bool borrows = !borrow.empty() && borrow != "Never";
   if (reclaims || !borrows) return;
-  errors->push_back(FieldError::Invalid(
-      Path("spec").Child("preemption"), borrow,
-      "borrowWithinCohort needs a reclaimWithinCohort other than Never"));
+  errors->push_back(
+      FieldError::Invalid(Path("spec").Child("preemption"), borrow,
+                          "borrowWithinCohort needs a reclaimWithinCohort other than Never"));
 }
 
 void CheckFungibility(const api::ClusterQueue& queue, FieldErrors* errors) {
@@ -115,8 +116,7 @@ void CheckConcurrentConstraints(const api::ClusterQueue& queue, FieldErrors* err
   const api::ConcurrentAdmissionMigration& migration =
       queue.spec.concurrent_admission_policy->migration;
   if (!migration.constraints) return;
-  const Path path =
-      Path("spec").Child("concurrentAdmissionPolicy", "migration", "constraints");
+  const Path path = Path("spec").Child("concurrentAdmissionPolicy", "migration", "constraints");
   if (!migration.mode.empty() && migration.mode != "TryPreferredFlavors") {
     errors->push_back(FieldError::Forbidden(path, "needs the mode TryPreferredFlavors"));
     return;
@@ -134,9 +134,9 @@ void CheckConcurrentAdmission(const api::ClusterQueue& queue, const View& view,
   const Path spec("spec");
   const auto& groups = queue.spec.resource_groups;
   if (groups.size() != 1) {
-    errors->push_back(FieldError::Invalid(
-        spec.Child("resourceGroups"), static_cast<int64_t>(groups.size()),
-        "concurrentAdmissionPolicy needs exactly one resource group"));
+    errors->push_back(
+        FieldError::Invalid(spec.Child("resourceGroups"), static_cast<int64_t>(groups.size()),
+                            "concurrentAdmissionPolicy needs exactly one resource group"));
   } else if (groups[0].flavors.size() > kMaxConcurrentFlavors) {
     errors->push_back(FieldError::Invalid(
         spec.Child("resourceGroups").Index(0).Child("flavors"),

@@ -9,9 +9,9 @@ absl::StatusOr<FieldErrors> ValidateCohort(const Request& request, const View&) 
   FieldErrors errors;
   CheckFairSharing(cohort.spec.fair_sharing, &errors);
   // A cohort may lend more than its own quota: what its members do not use counts as well.
-  CheckResourceGroups(cohort.spec.resource_groups,
-                      {.has_parent = !cohort.spec.parent_name.empty(), .lending_within_quota = false},
-                      &errors);
+  CheckResourceGroups(
+      cohort.spec.resource_groups,
+      {.has_parent = !cohort.spec.parent_name.empty(), .lending_within_quota = false}, &errors);
   return errors;
 }
 

@@ -225,9 +225,9 @@ absl::Status ConvertTopologies(Json* object, const ConversionOptions& options,
   ForEachObject(At(object, {"status", "admission", "podSetAssignments"}), [&](Json* item) {
     Json* assignment = ObjectAt(item, {"topologyAssignment"});
     if (assignment != nullptr && status.ok()) {
-      status = Annotate(
-          change(assignment, options),
-          fmt::format("status.admission.podSetAssignments[{}].topologyAssignment", index));
+      status =
+          Annotate(change(assignment, options),
+                   fmt::format("status.admission.podSetAssignments[{}].topologyAssignment", index));
     }
     ++index;
   });

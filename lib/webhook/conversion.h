@@ -1,8 +1,8 @@
 // Conversion of the kinds of kueue.x-k8s.io between v1beta1 and v1beta2: the rules, and the
 // ConversionReview around them.
 //
-// Contract: pure; works on JSON values, so that members which nobody here knows survive. Metadata is
-// never touched. What one version cannot express is left out without a trace, as the Kueue API
+// Contract: pure; works on JSON values, so that members which nobody here knows survive. Metadata
+// is never touched. What one version cannot express is left out without a trace, as the Kueue API
 // reference documents for each field; everything else comes back unchanged from a round trip.
 // The review format is that of "Webhook conversion" in the Kubernetes documentation on custom
 // resources (apiextensions.k8s.io/v1).

@@ -157,9 +157,9 @@ FieldError FieldError::NotFound(const Path& path, const ShownValue& value) {
 }
 
 FieldError FieldError::TooLong(const Path& path, size_t limit_bytes) {
-  return Make(Type::kTooLong, path, "",
-              fmt::format("may not be more than {} {}", limit_bytes,
-                          limit_bytes == 1 ? "byte" : "bytes"));
+  return Make(
+      Type::kTooLong, path, "",
+      fmt::format("may not be more than {} {}", limit_bytes, limit_bytes == 1 ? "byte" : "bytes"));
 }
 
 std::string FieldError::Text() const {

@@ -58,7 +58,15 @@ class ShownValue {
 };
 
 struct FieldError {
-  enum class Type { kInvalid, kDuplicate, kNotSupported, kRequired, kForbidden, kNotFound, kTooLong };
+  enum class Type {
+    kInvalid,
+    kDuplicate,
+    kNotSupported,
+    kRequired,
+    kForbidden,
+    kNotFound,
+    kTooLong
+  };
 
   static FieldError Invalid(const Path& path, const ShownValue& value, std::string detail);
   static FieldError Duplicate(const Path& path, const ShownValue& value);

@@ -82,8 +82,8 @@ void CheckElastic(const View& view, const api::Job& job, FieldErrors* errors) {
                                           "does not go with an elastic job"));
   }
   const Path annotations = Path("spec").Child("template", "metadata", "annotations");
-  for (const char* key : {"kueue.x-k8s.io/podset-required-topology",
-                          "kueue.x-k8s.io/podset-preferred-topology"}) {
+  for (const char* key :
+       {"kueue.x-k8s.io/podset-required-topology", "kueue.x-k8s.io/podset-preferred-topology"}) {
     if (job.spec.pod_template.annotations.count(key) == 0) continue;
     errors->push_back(
         FieldError::Forbidden(annotations.Key(key), "does not go with an elastic job"));
@@ -171,8 +171,7 @@ void AddElasticGate(const api::Json& object, PatchOps* ops) {
   const api::Json gate = api::Json::MakeObject({{"name", api::kElasticJob}});
   const api::Json* gates = spec->Find("schedulingGates");
   if (gates == nullptr || !gates->IsArray()) {
-    ops->push_back(
-        AddOp("/spec/template/spec/schedulingGates", api::Json::MakeArray({gate})));
+    ops->push_back(AddOp("/spec/template/spec/schedulingGates", api::Json::MakeArray({gate})));
     return;
   }
   const auto same = [](const api::Json& item) {
@@ -188,13 +187,11 @@ absl::StatusOr<PatchOps> DefaultJob(const Request& request, const View& view) {
   PatchOps ops;
   if (!view.settings->integrations.Enabled(kFramework)) return ops;
   ASSIGN_OR_RETURN(const api::Job job, ReadJob(*request.object));
-  ASSIGN_OR_RETURN(const api::StringMap labels,
-                   DefaultJobLabels(view, job.metadata, request.ns));
+  ASSIGN_OR_RETURN(const api::StringMap labels, DefaultJobLabels(view, job.metadata, request.ns));
   AddLabels(*request.object, labels, &ops);
   const auto defaulted = labels.find(api::kQueueNameLabel);
-  const std::string queue_name = defaulted != labels.end()
-                                     ? defaulted->second
-                                     : job.metadata.Label(api::kQueueNameLabel);
+  const std::string queue_name =
+      defaulted != labels.end() ? defaulted->second : job.metadata.Label(api::kQueueNameLabel);
   ASSIGN_OR_RETURN(const bool suspend, MustSuspend(view, job.metadata, request.ns, queue_name));
   if (suspend && !job.spec.suspend.value_or(false)) {
     const api::Json* spec = request.object->Find("spec");

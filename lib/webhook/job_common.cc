@@ -144,8 +144,7 @@ absl::StatusOr<api::StringMap> DefaultJobLabels(const View& view, const api::Obj
   api::StringMap labels;
   if (OwnerKindIsManaged(view, metadata)) return labels;
   const NamespaceView* home = view.FindNamespace(ns);
-  if (home != nullptr && home->has_default_queue &&
-      metadata.Label(api::kQueueNameLabel).empty() &&
+  if (home != nullptr && home->has_default_queue && metadata.Label(api::kQueueNameLabel).empty() &&
       view.settings->managed_jobs_namespace_selector.Matches(home->labels)) {
     labels[api::kQueueNameLabel] = api::kDefaultQueueName;
   }

@@ -33,8 +33,8 @@ std::string PointerPart(std::string_view name) {
 void AddFinalizer(const Json& object, const std::string& finalizer, PatchOps* ops) {
   const Json* metadata = object.Find("metadata");
   if (metadata == nullptr || !metadata->IsObject()) {
-    ops->push_back(AddOp(
-        "/metadata", Json::MakeObject({{"finalizers", Json::MakeArray({Json(finalizer)})}})));
+    ops->push_back(
+        AddOp("/metadata", Json::MakeObject({{"finalizers", Json::MakeArray({Json(finalizer)})}})));
     return;
   }
   const Json* finalizers = metadata->Find("finalizers");

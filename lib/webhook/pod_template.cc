@@ -13,8 +13,8 @@ namespace {
 using api::Json;
 
 // Maps from text to text, in which an empty value is a value.
-constexpr std::string_view kTextMaps[] = {"labels", "annotations", "nodeSelector", "matchLabels",
-                                          "options", "volumeAttributes"};
+constexpr std::string_view kTextMaps[] = {"labels",      "annotations", "nodeSelector",
+                                          "matchLabels", "options",     "volumeAttributes"};
 // Maps from resources to quantities.
 constexpr std::string_view kQuantityMaps[] = {"requests", "limits", "overhead"};
 // Single quantities.

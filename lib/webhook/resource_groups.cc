@@ -25,9 +25,9 @@ void CheckLimit(const Path& path, const std::optional<Quantity>& limit,
   if (!limit) return;
   CheckNotNegative(path, *limit, errors);
   if (!rules.has_parent) {
-    errors->push_back(
-        FieldError::Invalid(path, limit->ToString(), "a limit needs a cohort to borrow from or "
-                                                     "lend to"));
+    errors->push_back(FieldError::Invalid(path, limit->ToString(),
+                                          "a limit needs a cohort to borrow from or "
+                                          "lend to"));
   }
 }
 

@@ -25,15 +25,15 @@ struct Endpoint {
   std::string_view group;
   std::string_view version;
   std::string_view kind;
-  Default defaulting;   // one of the two is set
+  Default defaulting;  // one of the two is set
   Validate validation;
 };
 
 constexpr Endpoint kEndpoints[] = {
     {"/mutate-kueue-x-k8s-io-v1beta2-clusterqueue", api::kKueueGroup, "v1beta2", "ClusterQueue",
      DefaultClusterQueue, nullptr},
-    {"/mutate-kueue-x-k8s-io-v1beta2-resourceflavor", api::kKueueGroup, "v1beta2",
-     "ResourceFlavor", DefaultResourceFlavor, nullptr},
+    {"/mutate-kueue-x-k8s-io-v1beta2-resourceflavor", api::kKueueGroup, "v1beta2", "ResourceFlavor",
+     DefaultResourceFlavor, nullptr},
     {"/mutate-kueue-x-k8s-io-v1beta2-workload", api::kKueueGroup, "v1beta2", "Workload",
      DefaultWorkload, nullptr},
     {"/mutate-batch-v1-job", "batch", "v1", "Job", DefaultJob, nullptr},
@@ -63,9 +63,7 @@ Json Review(Json response) {
   return review;
 }
 
-Json Allowed(const std::string& uid) {
-  return Json::MakeObject({{"uid", uid}, {"allowed", true}});
-}
+Json Allowed(const std::string& uid) { return Json::MakeObject({{"uid", uid}, {"allowed", true}}); }
 
 std::string_view ReasonOf(int code) {
   switch (code) {
@@ -115,11 +113,12 @@ absl::StatusOr<const Json*> ReadObject(const Json& request, std::string_view key
     return nullptr;
   }
   if (!object->IsObject()) return InvalidArgument("request.{} is not an object", key);
-  const std::string expected = fmt::format(
-      "{}{}{}", endpoint.group, endpoint.group.empty() ? "" : "/", endpoint.version);
+  const std::string expected =
+      fmt::format("{}{}{}", endpoint.group, endpoint.group.empty() ? "" : "/", endpoint.version);
   const std::string api_version = object->GetString("apiVersion");
   const std::string kind = object->GetString("kind");
-  if ((!api_version.empty() && api_version != expected) || (!kind.empty() && kind != endpoint.kind)) {
+  if ((!api_version.empty() && api_version != expected) ||
+      (!kind.empty() && kind != endpoint.kind)) {
     return InvalidArgument("request.{} is a {} of {}, but this webhook reads {} of {}", key, kind,
                            api_version, endpoint.kind, expected);
   }

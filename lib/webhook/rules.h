@@ -26,8 +26,8 @@ struct Request {
   std::string operation;  // CREATE, UPDATE, DELETE, CONNECT
   std::string ns;
   std::string sub_resource;
-  const api::Json* object = nullptr;      // never null for CREATE and UPDATE
-  const api::Json* old_object = nullptr;  // never null for UPDATE
+  const api::Json* object = nullptr;             // never null for CREATE and UPDATE
+  const api::Json* old_object = nullptr;         // never null for UPDATE
   std::vector<std::string>* warnings = nullptr;  // for the user, beside the answer; never null
 };
 
@@ -76,8 +76,8 @@ void CheckWorkloadStatus(const WorkloadContext& context, FieldErrors* errors);
 void CheckWorkloadUpdate(const WorkloadContext& context, const api::Json& object,
                          const api::Json& old_object, FieldErrors* errors);
 
-// Whether two pod templates mean the same: quantities by value, absent and empty alike where the API
-// makes no difference.
+// Whether two pod templates mean the same: quantities by value, absent and empty alike where the
+// API makes no difference.
 bool SamePodTemplate(const api::Json& a, const api::Json& b);
 
 // ---- parts of the validation of jobs, common to all job kinds ----
@@ -107,16 +107,16 @@ absl::StatusOr<bool> MustSuspend(const View& view, const api::ObjectMeta& metada
 
 // Topology annotations of one pod template with `count` pods (KEP-2724). `path` is that of the
 // template's metadata.
-void CheckTopologyAnnotations(const View& view, const Path& path,
-                              const api::StringMap& annotations, int64_t count,
-                              FieldErrors* errors);
+void CheckTopologyAnnotations(const View& view, const Path& path, const api::StringMap& annotations,
+                              int64_t count, FieldErrors* errors);
 
 // The owner of a job that is itself managed and so decides in the job's place.
-// OK and true: there is one. NotFound: an owner on the way does not exist. Other errors: the chain of
-// owners makes no sense.
+// OK and true: there is one. NotFound: an owner on the way does not exist. Other errors: the chain
+// of owners makes no sense.
 absl::StatusOr<bool> HasManagedAncestor(const View& view, const api::ObjectMeta& metadata,
                                         const std::string& ns);
-// Whether the object's direct controller is of a kind that is managed here or by another controller.
+// Whether the object's direct controller is of a kind that is managed here or by another
+// controller.
 bool OwnerKindIsManaged(const View& view, const api::ObjectMeta& metadata);
 
 }  // namespace sluice::webhook

@@ -33,7 +33,9 @@ struct Annotations {
   Path At(const char* key) const { return path.Key(key); }
 };
 
-std::string NotWith(const char* key) { return fmt::format("must not be set together with {}", key); }
+std::string NotWith(const char* key) {
+  return fmt::format("must not be set together with {}", key);
+}
 
 bool IsUnsignedNumber(const std::string& text) {
   uint64_t number = 0;
@@ -50,10 +52,9 @@ void CheckLevel(const Annotations& annotations, FieldErrors* errors) {
   if (set > 1) {
     api::Json shown = api::Json::MakeObject();
     for (const auto& [key, value] : annotations.values) shown.Set(key, value);
-    errors->push_back(FieldError::Invalid(
-        annotations.path, shown,
-        fmt::format("at most one of {}, {} and {} may be set", kRequired, kPreferred,
-                    kUnconstrained)));
+    errors->push_back(FieldError::Invalid(annotations.path, shown,
+                                          fmt::format("at most one of {}, {} and {} may be set",
+                                                      kRequired, kPreferred, kUnconstrained)));
   }
   for (const char* key : {kRequired, kPreferred, kSliceRequired}) {
     if (const std::string* level = annotations.Find(key)) {
@@ -79,9 +80,8 @@ void CheckGroup(const Annotations& annotations, FieldErrors* errors) {
     errors->push_back(FieldError::Forbidden(annotations.At(key), NotWith(kGroupName)));
   }
   if (annotations.Find(kRequired) == nullptr && annotations.Find(kPreferred) == nullptr) {
-    errors->push_back(
-        FieldError::Forbidden(annotations.At(kGroupName),
-                              fmt::format("needs {} or {}", kRequired, kPreferred)));
+    errors->push_back(FieldError::Forbidden(annotations.At(kGroupName),
+                                            fmt::format("needs {} or {}", kRequired, kPreferred)));
   }
 }
 
@@ -125,8 +125,8 @@ std::optional<std::vector<Layer>> ParseLayers(const std::string& text) {
         (size != nullptr && !size->IsInt())) {
       return std::nullopt;
     }
-    layers.push_back({topology == nullptr ? "" : topology->AsString(),
-                      size == nullptr ? 0 : size->AsInt()});
+    layers.push_back(
+        {topology == nullptr ? "" : topology->AsString(), size == nullptr ? 0 : size->AsInt()});
   }
   if (layers.empty() || layers.size() > kMaxLayers) return std::nullopt;
   return layers;
@@ -150,9 +150,8 @@ void CheckLayers(const Path& path, const std::vector<Layer>& layers, int64_t cou
     }
   }
   if (layers.front().size > count) {
-    errors->push_back(
-        FieldError::Invalid(path, layers.front().size,
-                            fmt::format("must not exceed the number of pods, {}", count)));
+    errors->push_back(FieldError::Invalid(
+        path, layers.front().size, fmt::format("must not exceed the number of pods, {}", count)));
   }
 }
 
@@ -162,8 +161,7 @@ void CheckConstraints(const View& view, const Annotations& annotations, int64_t 
   if (text == nullptr) return;
   const Path path = annotations.At(kSliceConstraints);
   if (!view.GateOn("TASMultiLayerTopology")) {
-    errors->push_back(
-        FieldError::Forbidden(path, "the feature gate TASMultiLayerTopology is off"));
+    errors->push_back(FieldError::Forbidden(path, "the feature gate TASMultiLayerTopology is off"));
     return;
   }
   for (const char* key : {kSliceRequired, kSliceSize, kGroupName}) {
@@ -181,9 +179,8 @@ void CheckConstraints(const View& view, const Annotations& annotations, int64_t 
 
 }  // namespace
 
-void CheckTopologyAnnotations(const View& view, const Path& path,
-                              const api::StringMap& annotations, int64_t count,
-                              FieldErrors* errors) {
+void CheckTopologyAnnotations(const View& view, const Path& path, const api::StringMap& annotations,
+                              int64_t count, FieldErrors* errors) {
   if (annotations.empty() || !view.GateOn("TopologyAwareScheduling")) return;
   const Annotations found{path.Child("annotations"), annotations};
   CheckLevel(found, errors);

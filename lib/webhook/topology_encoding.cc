@@ -221,8 +221,8 @@ TopologyDomain DomainAt(const api::TopologyAssignmentSlice& slice, size_t index)
     domain.values.push_back(values.universal ? *values.universal
                                              : values.prefix + values.roots[index] + values.suffix);
   }
-  domain.count = slice.pod_counts.universal ? *slice.pod_counts.universal
-                                            : slice.pod_counts.individual[index];
+  domain.count =
+      slice.pod_counts.universal ? *slice.pod_counts.universal : slice.pod_counts.individual[index];
   return domain;
 }
 

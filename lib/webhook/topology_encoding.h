@@ -1,8 +1,8 @@
 // The compact form of a topology assignment (v1beta2 "slices") and the plain list of domains behind
 // it (what v1beta1 shows): both directions.
 //
-// Contract: pure and deterministic; byte prefixes and suffixes are cut at character borders only, so
-// every string stays valid UTF-8. Source of the format: KEP-2724 (topology-aware scheduling,
+// Contract: pure and deterministic; byte prefixes and suffixes are cut at character borders only,
+// so every string stays valid UTF-8. Source of the format: KEP-2724 (topology-aware scheduling,
 // "Compressed TopologyAssignment") and the Kueue API reference.
 //
 //   EncodeTopologyAssignment({"kubernetes.io/hostname"}, {{{"n-1"}, 2}, {{"n-2"}, 2}}, true)
@@ -29,8 +29,8 @@ struct TopologyDomain {
 
 inline constexpr size_t kMaxTopologySlices = 1000;
 inline constexpr size_t kMaxDomainsInSlice = 100000;
-// More than an object of the API can hold in individual names. A slice of universal values can claim
-// any number of domains in a few bytes; expanding stops here.
+// More than an object of the API can hold in individual names. A slice of universal values can
+// claim any number of domains in a few bytes; expanding stops here.
 inline constexpr size_t kMaxExpandedDomains = 400000;
 
 // Every domain has as many values as there are levels. `by_hostname_prefix` is the feature gate

@@ -24,9 +24,8 @@ bool IsAlphanumeric(char c) { return IsLetter(c) || IsDigit(c); }
 // Letters, digits, '-', '_' and '.', with a letter or digit at both ends.
 bool IsNamePart(std::string_view text) {
   if (text.empty() || !IsAlphanumeric(text.front()) || !IsAlphanumeric(text.back())) return false;
-  return std::all_of(text.begin(), text.end(), [](char c) {
-    return IsAlphanumeric(c) || c == '-' || c == '_' || c == '.';
-  });
+  return std::all_of(text.begin(), text.end(),
+                     [](char c) { return IsAlphanumeric(c) || c == '-' || c == '_' || c == '.'; });
 }
 
 bool IsDnsLabelText(std::string_view text) {
@@ -57,9 +56,8 @@ bool IsConditionReason(std::string_view reason) {
   if (!IsLetter(reason.front())) return false;
   const char last = reason.back();
   if (!IsAlphanumeric(last) && last != '_') return false;
-  return std::all_of(reason.begin(), reason.end(), [](char c) {
-    return IsAlphanumeric(c) || c == '_' || c == ',' || c == ':';
-  });
+  return std::all_of(reason.begin(), reason.end(),
+                     [](char c) { return IsAlphanumeric(c) || c == '_' || c == ',' || c == ':'; });
 }
 
 bool IsHttpPathText(std::string_view text) {
@@ -253,8 +251,7 @@ void CheckAnnotations(const Path& path, const api::StringMap& annotations, Field
   }
 }
 
-void CheckLabelSelector(const Path& path, const api::LabelSelector& selector,
-                        FieldErrors* errors) {
+void CheckLabelSelector(const Path& path, const api::LabelSelector& selector, FieldErrors* errors) {
   CheckLabels(path.Child("matchLabels"), selector.match_labels, errors);
   for (size_t i = 0; i < selector.match_expressions.size(); ++i) {
     CheckRequirement(path.Child("matchExpressions").Index(i), selector.match_expressions[i],

@@ -31,7 +31,8 @@ struct Owner {
   std::optional<api::OwnerReference> controller;  // its own controller
 };
 
-// Finds the owners of jobs. Implementations are immutable (or lock by themselves) and answer at once.
+// Finds the owners of jobs. Implementations are immutable (or lock by themselves) and answer at
+// once.
 class OwnerLookup {
  public:
   struct Answer {

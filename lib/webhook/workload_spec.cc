@@ -53,8 +53,8 @@ void CheckSlices(const Path& path, const api::PodSetTopologyRequest& request, co
   for (size_t i = 0; i < request.pod_set_slice_required_topology_constraints.size(); ++i) {
     const int32_t layer = request.pod_set_slice_required_topology_constraints[i].size;
     if (layer > 0) continue;
-    errors->push_back(FieldError::Invalid(constraints.Index(i).Child("size"), layer,
-                                          "must be greater than 0"));
+    errors->push_back(
+        FieldError::Invalid(constraints.Index(i).Child("size"), layer, "must be greater than 0"));
   }
 }
 

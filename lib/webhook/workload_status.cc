@@ -76,12 +76,12 @@ void CheckReclaimablePods(const WorkloadContext& context, FieldErrors* errors) {
     const Path item = path.Key(entry.name);
     const api::PodSet* pod_set = FindPodSet(context.workload, entry.name);
     if (pod_set == nullptr) {
-      errors->push_back(FieldError::NotSupported(item.Child("name"), entry.name,
-                                                 PodSetNames(context.workload)));
-    } else if (entry.count > pod_set->count && !IsStaleEntry(context, entry)) {
       errors->push_back(
-          FieldError::Invalid(item.Child("count"), entry.count,
-                              fmt::format("must not exceed the podSet's count {}", pod_set->count)));
+          FieldError::NotSupported(item.Child("name"), entry.name, PodSetNames(context.workload)));
+    } else if (entry.count > pod_set->count && !IsStaleEntry(context, entry)) {
+      errors->push_back(FieldError::Invalid(
+          item.Child("count"), entry.count,
+          fmt::format("must not exceed the podSet's count {}", pod_set->count)));
     }
   }
 }

@@ -30,8 +30,8 @@ bool SameTemplate(const api::Json& pod_set, const api::Json& old_pod_set) {
   return SamePodTemplate(now == nullptr ? kNull : *now, before == nullptr ? kNull : *before);
 }
 
-// With elastic workloads possible, shrinking a podSet gives quota back and is always allowed; growing
-// needs a new reservation and is not.
+// With elastic workloads possible, shrinking a podSet gives quota back and is always allowed;
+// growing needs a new reservation and is not.
 bool MayBecome(const WorkloadContext& context, const api::PodSet& pod_set,
                const api::PodSet& old_pod_set) {
   const bool count_ok =
@@ -96,8 +96,7 @@ void CheckReclaimableOnlyGrows(const WorkloadContext& context, FieldErrors* erro
     const Path item = path.Key(old_entry.name);
     const api::ReclaimablePod* entry = FindEntry(context.workload, old_entry.name);
     if (entry == nullptr) {
-      errors->push_back(
-          FieldError::Required(item, "must not be removed while quota is reserved"));
+      errors->push_back(FieldError::Required(item, "must not be removed while quota is reserved"));
     } else if (entry->count < old_entry.count) {
       errors->push_back(FieldError::Invalid(
           item.Child("count"), entry->count,

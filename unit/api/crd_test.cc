@@ -64,7 +64,7 @@ TEST_CASE("Names, columns and subresources are those of the API") {
   const Json workload = MakeCrd(Kind::kWorkload);
   CHECK(workload.GetString("metadata", "name") == "workloads.kueue.x-k8s.io");
   CHECK(workload.Find("spec", "names", "shortNames")->Text() ==
-        R"(["kwl","kueueworkload","kueueworkloads"])");
+        R"(["wl","kwl","kueueworkload","kueueworkloads"])");
   CHECK(workload.GetString("spec", "scope") == "Namespaced");
   CHECK(VersionOf(workload, "v1beta2").Find("selectableFields")->Text() ==
         R"([{"jsonPath":".status.admission.clusterQueue"}])");

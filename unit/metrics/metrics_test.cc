@@ -64,11 +64,12 @@ TEST_CASE("a wait histogram has the published bounds") {
   expected += "kueue_quota_reserved_wait_time_seconds_count{" + labels + "} 2\n";
   expected += "kueue_quota_reserved_wait_time_seconds_sum{" + labels + "} 19\n";
   const std::vector<std::pair<std::string, int>> buckets = {
-      {"1", 0},   {"2.5", 0}, {"5", 1},   {"10", 1},   {"20", 2},   {"40", 2},    {"80", 2},  {"160", 2},
-      {"320", 2}, {"640", 2}, {"1280", 2}, {"2560", 2}, {"5120", 2}, {"10240", 2}, {"+Inf", 2}};
+      {"1", 0},    {"2.5", 0},  {"5", 1},    {"10", 1},    {"20", 2},
+      {"40", 2},   {"80", 2},   {"160", 2},  {"320", 2},   {"640", 2},
+      {"1280", 2}, {"2560", 2}, {"5120", 2}, {"10240", 2}, {"+Inf", 2}};
   for (const auto& [bound, count] : buckets) {
-    expected += "kueue_quota_reserved_wait_time_seconds_bucket{" + labels + ",le=\"" + bound + "\"} " +
-                std::to_string(count) + "\n";
+    expected += "kueue_quota_reserved_wait_time_seconds_bucket{" + labels + ",le=\"" + bound +
+                "\"} " + std::to_string(count) + "\n";
   }
   CHECK(Family(metrics.Text(), "kueue_quota_reserved_wait_time_seconds") == expected);
 }
@@ -82,8 +83,9 @@ TEST_CASE("the ClusterQueue's admission wait reaches 40960 s, the LocalQueue's 1
   CHECK(cluster.find("le=\"40960\"} 1\n") != std::string::npos);
   CHECK(std::count(cluster.begin(), cluster.end(), '\n') == 1 + 2 + 17);
   CHECK(local.find("le=\"40960\"") == std::string::npos);
-  CHECK(local.find("name=\"lq\",namespace=\"ns\",priority_class=\"\",replica_role=\"standalone\"") !=
-        std::string::npos);
+  CHECK(
+      local.find("name=\"lq\",namespace=\"ns\",priority_class=\"\",replica_role=\"standalone\"") !=
+      std::string::npos);
   CHECK(std::count(local.begin(), local.end(), '\n') == 1 + 2 + 15);
 }
 
@@ -96,18 +98,20 @@ TEST_CASE("counters of one workload's life") {
   metrics.Observe(QuotaReservedRecord{queue, absl::Seconds(3)});
   metrics.Observe(AdmittedRecord{queue, absl::Seconds(33), absl::Seconds(30)});
   metrics.Observe(PodsReadyRecord{queue, absl::Seconds(50), absl::Seconds(17)});
-  metrics.Observe(EvictedRecord{queue, "Deactivated", "MaximumExecutionTimeExceeded", true,
-                                absl::Seconds(50)});
+  metrics.Observe(
+      EvictedRecord{queue, "Deactivated", "MaximumExecutionTimeExceeded", true, absl::Seconds(50)});
   metrics.Observe(EvictedRecord{queue, "Deactivated", "MaximumExecutionTimeExceeded", false, {}});
   metrics.Observe(EvictionCompletedRecord{"cq", "ClusterQueueStopped", absl::Seconds(4)});
   metrics.Observe(FinishedRecord{queue, absl::Seconds(77)});
   metrics.WorkloadCreated("Job", absl::Milliseconds(20));
   const std::string text = metrics.Text();
-  const std::string cluster = "{cluster_queue=\"cq\",priority_class=\"high\",replica_role=\"standalone\"}";
+  const std::string cluster =
+      "{cluster_queue=\"cq\",priority_class=\"high\",replica_role=\"standalone\"}";
   const std::string local =
       "{name=\"lq\",namespace=\"ns\",priority_class=\"high\",replica_role=\"standalone\"}";
   const std::string evicted =
-      "{cluster_queue=\"cq\",priority_class=\"high\",reason=\"Deactivated\",replica_role=\"standalone\","
+      "{cluster_queue=\"cq\",priority_class=\"high\",reason=\"Deactivated\",replica_role="
+      "\"standalone\","
       "underlying_cause=\"MaximumExecutionTimeExceeded\"}";
   for (const std::string& line : std::vector<std::string>{
            "kueue_admission_attempts_total{replica_role=\"standalone\",result=\"success\"} 1",
@@ -129,7 +133,8 @@ TEST_CASE("counters of one workload's life") {
            "kueue_local_queue_evicted_workloads_total{name=\"lq\",namespace=\"ns\","
            "priority_class=\"high\",reason=\"Deactivated\",replica_role=\"standalone\","
            "underlying_cause=\"MaximumExecutionTimeExceeded\"} 2",
-           "kueue_pods_ready_to_evicted_time_seconds_count{cluster_queue=\"cq\",reason=\"Deactivated\","
+           "kueue_pods_ready_to_evicted_time_seconds_count{cluster_queue=\"cq\",reason="
+           "\"Deactivated\","
            "replica_role=\"standalone\",underlying_cause=\"MaximumExecutionTimeExceeded\"} 1",
            "kueue_workload_eviction_latency_seconds_sum{cluster_queue=\"cq\","
            "reason=\"ClusterQueueStopped\",replica_role=\"standalone\"} 4",
@@ -160,8 +165,9 @@ TEST_CASE("a workload that finishes without a ClusterQueue counts under the empt
   Metrics metrics(Quiet(), nullptr);
   metrics.Observe(FinishedRecord{{"", ObjectKey{"ns", "lq"}, ""}, {}});
   const std::string text = metrics.Text();
-  CHECK(Has(text, "kueue_finished_workloads_total{cluster_queue=\"\",priority_class=\"\","
-                  "replica_role=\"standalone\"} 1"));
+  CHECK(Has(text,
+            "kueue_finished_workloads_total{cluster_queue=\"\",priority_class=\"\","
+            "replica_role=\"standalone\"} 1"));
   CHECK(Family(text, "kueue_local_queue_finished_workloads_total").empty());
   CHECK(Family(text, "kueue_execution_time_seconds").empty());
 }
@@ -201,7 +207,8 @@ TEST_CASE("gauges show the view") {
   const std::string text = metrics.Text();
   CHECK(Family(text, "kueue_pending_workloads") ==
         "# TYPE kueue_pending_workloads gauge\n"
-        "kueue_pending_workloads{cluster_queue=\"cq\",replica_role=\"standalone\",status=\"active\"} 2\n"
+        "kueue_pending_workloads{cluster_queue=\"cq\",replica_role=\"standalone\",status="
+        "\"active\"} 2\n"
         "kueue_pending_workloads{cluster_queue=\"cq\",replica_role=\"standalone\","
         "status=\"inadmissible\"} 3\n");
   CHECK(Family(text, "kueue_cluster_queue_status") ==
@@ -217,7 +224,8 @@ TEST_CASE("gauges show the view") {
         "kueue_unadmitted_workloads{cluster_queue=\"cq\",reason=\"NoReservation\","
         "replica_role=\"standalone\",underlying_cause=\"WaitingForQuota\"} 5\n");
   const std::string cell =
-      "{cluster_queue=\"cq\",cohort=\"\",flavor=\"f\",replica_role=\"standalone\",resource=\"cpu\"}";
+      "{cluster_queue=\"cq\",cohort=\"\",flavor=\"f\",replica_role=\"standalone\",resource="
+      "\"cpu\"}";
   const std::string queue = "{cluster_queue=\"cq\",replica_role=\"standalone\"}";
   const std::string local = "{name=\"lq\",namespace=\"ns\",replica_role=\"standalone\"}";
   for (const std::string& line : std::vector<std::string>{
@@ -338,8 +346,11 @@ TEST_CASE("requests of the client and of the webhooks") {
   const std::string text = metrics.Text();
   CHECK(Has(text, "rest_client_requests_total{code=\"200\",method=\"PATCH\"} 1"));
   CHECK(Has(text, "rest_client_request_duration_seconds_bucket{verb=\"PATCH\",le=\"0.005\"} 1"));
-  CHECK(Has(text, "controller_runtime_webhook_requests_total{code=\"200\",webhook=\"/convert\"} 1"));
-  CHECK(Has(text, "controller_runtime_webhook_latency_seconds_bucket{webhook=\"/convert\",le=\"0.025\"} 0"));
+  CHECK(
+      Has(text, "controller_runtime_webhook_requests_total{code=\"200\",webhook=\"/convert\"} 1"));
+  CHECK(Has(
+      text,
+      "controller_runtime_webhook_latency_seconds_bucket{webhook=\"/convert\",le=\"0.025\"} 0"));
 }
 
 TEST_CASE("process metrics are plausible") {
@@ -368,12 +379,14 @@ TEST_CASE("recording and reading at the same time") {
   Metrics metrics(Quiet(), published.Source());
   constexpr int kRecords = 2000;
   std::thread writer([&] {
-    for (int i = 0; i < kRecords; ++i) metrics.Observe(AdmittedRecord{kLabels, absl::Seconds(1), {}});
+    for (int i = 0; i < kRecords; ++i)
+      metrics.Observe(AdmittedRecord{kLabels, absl::Seconds(1), {}});
   });
   for (int i = 0; i < 20; ++i) metrics.Text();
   writer.join();
-  CHECK(Has(metrics.Text(), "kueue_admitted_workloads_total{cluster_queue=\"cq\",priority_class=\"\","
-                            "replica_role=\"standalone\"} 2000"));
+  CHECK(Has(metrics.Text(),
+            "kueue_admitted_workloads_total{cluster_queue=\"cq\",priority_class=\"\","
+            "replica_role=\"standalone\"} 2000"));
 }
 
 }  // namespace

@@ -40,11 +40,14 @@ TEST_CASE("a CRD gets the bundle only for webhook conversion") {
   REQUIRE(patch.has_value());
   const auto patched = api::ApplyJsonPatch(crd, *patch);
   REQUIRE(patched.ok());
-  CHECK(patched->GetString("spec", "conversion", "webhook", "clientConfig", "caBundle") == kEncoded);
+  CHECK(patched->GetString("spec", "conversion", "webhook", "clientConfig", "caBundle") ==
+        kEncoded);
   CHECK_FALSE(CaInjectionPatch(*patched, kBundle).has_value());
 
   CHECK_FALSE(CaInjectionPatch(Parse(R"({"kind":"CustomResourceDefinition","spec":{"conversion":
-    {"strategy":"None"}}})"), kBundle).has_value());
+    {"strategy":"None"}}})"),
+                               kBundle)
+                  .has_value());
   CHECK_FALSE(CaInjectionPatch(Parse(R"({"kind":"CustomResourceDefinition","spec":{}})"), kBundle)
                   .has_value());
   CHECK_FALSE(
@@ -58,7 +61,8 @@ TEST_CASE("targets follow the name of the service") {
             {Kind::kMutatingWebhookConfiguration, "test-sluice-mutating-webhook-configuration"},
             {Kind::kValidatingWebhookConfiguration, "test-sluice-validating-webhook-configuration"},
             {Kind::kCustomResourceDefinition, "workloads.kueue.x-k8s.io"}});
-  CHECK(InjectionTargets("kueue-service", {})[1].name == "kueue-service-validating-webhook-configuration");
+  CHECK(InjectionTargets("kueue-service", {})[1].name ==
+        "kueue-service-validating-webhook-configuration");
   CHECK(CollectionPath(Kind::kCustomResourceDefinition) ==
         "/apis/apiextensions.k8s.io/v1/customresourcedefinitions");
 }

@@ -159,9 +159,7 @@ TEST_CASE("other names or a broken pair give a new serving certificate at once")
   REQUIRE(first.ok());
   auto options = Options();
   SECTION("names") { options.sans.push_back("::1"); }
-  SECTION("key of another certificate") {
-    secret.stored->data["tls.key"] = secret.Value("ca.key");
-  }
+  SECTION("key of another certificate") { secret.stored->data["tls.key"] = secret.Value("ca.key"); }
   SECTION("no certificate") { secret.stored->data["tls.crt"] = "broken"; }
   CertificateManager next(&secret, options);
   const auto second = next.Refresh(kNow);

@@ -19,7 +19,8 @@ Request Get(const std::string& path, const std::string& authorization = "") {
 TEST_CASE("the router knows exact paths and methods") {
   Router router;
   router.Get("/a", [](const Request& request) { return Response::Text(200, request.method); });
-  router.Post("/a", [](const Request&) { return Response::Text(201, "posted"); }, 10);
+  router.Post(
+      "/a", [](const Request&) { return Response::Text(201, "posted"); }, 10);
   CHECK(router.Dispatch(Get("/a")).body == "GET");
   CHECK(router.Dispatch(Get("/a/")).status == 404);
   CHECK(router.Dispatch(Get("/")).status == 404);
@@ -71,14 +72,14 @@ struct FakeReviews {
       if (path == "/apis/authentication.k8s.io/v1/tokenreviews") {
         const bool known = spec->GetString("token") != "unknown";
         return *api::ParseJson(fmt::format(
-            R"({{"status":{{"authenticated":{},"user":{{"username":"{}","groups":["g"]}}}}}})", known,
-            spec->GetString("token")));
+            R"({{"status":{{"authenticated":{},"user":{{"username":"{}","groups":["g"]}}}}}})",
+            known, spec->GetString("token")));
       }
       CHECK(path == "/apis/authorization.k8s.io/v1/subjectaccessreviews");
       CHECK(spec->Find("nonResourceAttributes")->Text() == R"({"path":"/metrics","verb":"get"})");
       CHECK(spec->Find("groups")->Text() == R"(["g"])");
-      return *api::ParseJson(fmt::format(R"({{"status":{{"allowed":{}}}}})",
-                                         spec->GetString("user") == "prometheus"));
+      return *api::ParseJson(
+          fmt::format(R"({{"status":{{"allowed":{}}}}})", spec->GetString("user") == "prometheus"));
     };
   }
   absl::Status error;
@@ -88,8 +89,9 @@ struct FakeReviews {
 TEST_CASE("metrics are for callers the API server allows") {
   FakeReviews reviews;
   Router router;
-  AddMetrics(router, [] { return std::string("text"); },
-             std::make_shared<ReviewAuthorizer>(reviews.Post()));
+  AddMetrics(
+      router, [] { return std::string("text"); },
+      std::make_shared<ReviewAuthorizer>(reviews.Post()));
   CHECK(router.Dispatch(Get("/metrics")).status == 401);
   CHECK(reviews.calls == 0);
   CHECK(router.Dispatch(Get("/metrics", "Bearer unknown")).status == 401);
@@ -104,15 +106,16 @@ TEST_CASE("metrics are for callers the API server allows") {
 
 TEST_CASE("metrics without an authorizer are open") {
   Router router;
-  AddMetrics(router, [] { return std::string("text"); }, nullptr);
+  AddMetrics(
+      router, [] { return std::string("text"); }, nullptr);
   CHECK(router.Dispatch(Get("/metrics")).status == 200);
 }
 
 TEST_CASE("answers are remembered for a while, errors are not") {
   FakeReviews reviews;
   absl::Time now = absl::UnixEpoch();
-  CachingAuthorizer cache(std::make_unique<ReviewAuthorizer>(reviews.Post()), [&] { return now; },
-                          absl::Minutes(1), 2);
+  CachingAuthorizer cache(
+      std::make_unique<ReviewAuthorizer>(reviews.Post()), [&] { return now; }, absl::Minutes(1), 2);
   reviews.error = Unavailable("no answer");
   CHECK_FALSE(cache.Authorize("prometheus", "/metrics", "get").ok());
   reviews.error = absl::OkStatus();

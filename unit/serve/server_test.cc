@@ -18,11 +18,15 @@ ServingCertificate NewCertificate() {
 
 Router Paths() {
   Router router;
-  router.Get("/ping", [](const Request& request) { return Response::Text(200, "pong " + request.query); });
+  router.Get("/ping",
+             [](const Request& request) { return Response::Text(200, "pong " + request.query); });
   router.Post("/echo", [](const Request& request) { return Response::Text(200, request.body); });
-  router.Post("/big", [](const Request& request) {
-    return Response::Text(200, std::to_string(request.body.size()));
-  }, size_t{6} << 20);
+  router.Post(
+      "/big",
+      [](const Request& request) {
+        return Response::Text(200, std::to_string(request.body.size()));
+      },
+      size_t{6} << 20);
   router.Get("/throw", [](const Request&) -> Response { throw std::runtime_error("boom"); });
   router.Get("/slow", [](const Request&) {
     absl::SleepFor(absl::Milliseconds(300));
@@ -120,8 +124,9 @@ TEST_CASE("HEAD has the length and no body") {
 }
 
 TEST_CASE("the client's wish to close is respected") {
-  const auto request = GENERATE(std::string("GET /ping HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n"),
-                                std::string("GET /ping HTTP/1.0\r\n\r\n"));
+  const auto request =
+      GENERATE(std::string("GET /ping HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n"),
+               std::string("GET /ping HTTP/1.0\r\n\r\n"));
   Running running;
   TestClient client(running.port());
   CHECK(client.Exchange(request).status == 200);
@@ -131,7 +136,8 @@ TEST_CASE("the client's wish to close is respected") {
 TEST_CASE("Expect: 100-continue is honoured") {
   Running running;
   TestClient client(running.port());
-  REQUIRE(client.Send("POST /echo HTTP/1.1\r\nHost: h\r\nContent-Length: 3\r\nExpect: 100-continue\r\n\r\n"));
+  REQUIRE(client.Send(
+      "POST /echo HTTP/1.1\r\nHost: h\r\nContent-Length: 3\r\nExpect: 100-continue\r\n\r\n"));
   CHECK(client.Receive().status == 100);
   CHECK(client.Exchange("abc").body == "abc");
 }
@@ -139,8 +145,10 @@ TEST_CASE("Expect: 100-continue is honoured") {
 TEST_CASE("chunked bodies are joined") {
   Running running;
   TestClient client(running.port());
-  CHECK(client.Exchange("POST /echo HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n"
-                        "3\r\nabc\r\n2\r\nde\r\n0\r\n\r\n").body == "abcde");
+  CHECK(client
+            .Exchange("POST /echo HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n"
+                      "3\r\nabc\r\n2\r\nde\r\n0\r\n\r\n")
+            .body == "abcde");
   CHECK(client.Get("/ping").status == 200);
 }
 
@@ -172,7 +180,9 @@ TEST_CASE("limits on headers, and text that is not HTTP") {
             .Exchange("GET /ping HTTP/1.1\r\nX: " + std::string(10000, 'x') + "\r\n\r\n")
             .status == 431);
   CHECK(TestClient(running.port()).Exchange("this is not http\r\n\r\n").status == 400);
-  CHECK(TestClient(running.port()).Exchange("POST /echo HTTP/1.1\r\nContent-Length: x\r\n\r\n").status == 400);
+  CHECK(TestClient(running.port())
+            .Exchange("POST /echo HTTP/1.1\r\nContent-Length: x\r\n\r\n")
+            .status == 400);
   CHECK(AllClosed(running));
 }
 

@@ -124,7 +124,8 @@ class TestClient {
   void StartTls(const ClientTls& tls) {
     context_ = SSL_CTX_new(TLS_client_method());
     SSL_CTX_set_verify(context_, SSL_VERIFY_PEER, nullptr);
-    BIO* bio = BIO_new_mem_buf(tls.ca_bundle_pem.data(), static_cast<int>(tls.ca_bundle_pem.size()));
+    BIO* bio =
+        BIO_new_mem_buf(tls.ca_bundle_pem.data(), static_cast<int>(tls.ca_bundle_pem.size()));
     while (X509* ca = PEM_read_bio_X509(bio, nullptr, nullptr, nullptr)) {
       X509_STORE_add_cert(SSL_CTX_get_cert_store(context_), ca);
       X509_free(ca);

@@ -65,7 +65,8 @@ TEST_CASE("ClusterQueue: quotas and limits") {
        {kAt + "lendingLimit: Invalid value"}},
       {"borrowing limit without cohort",
        "{'spec': {'cohortName': null, 'resourceGroups': [{'coveredResources': ['cpu'], 'flavors': "
-       "[{'name': 'f', 'resources': [{'name': 'cpu', 'nominalQuota': 5, 'borrowingLimit': 0}]}]}]}}",
+       "[{'name': 'f', 'resources': [{'name': 'cpu', 'nominalQuota': 5, 'borrowingLimit': "
+       "0}]}]}]}}",
        {kAt + "borrowingLimit: Invalid value"}},
       {"lending limit without cohort",
        "{'spec': {'cohortName': null, 'resourceGroups': [{'coveredResources': ['cpu'], 'flavors': "
@@ -132,7 +133,9 @@ TEST_CASE("ClusterQueue: sizes") {
   wide_groups += "]";
   const Row row = GENERATE_COPY(values<Row>({
       {"32 x 16 pairs", Groups("[" + Grid(32, 16) + "]"), {}},
-      {"33 x 16 pairs", Groups("[" + Grid(33, 16) + "]"), {"spec.resourceGroups[0]: Invalid value"}},
+      {"33 x 16 pairs",
+       Groups("[" + Grid(33, 16) + "]"),
+       {"spec.resourceGroups[0]: Invalid value"}},
       {"260 flavors", Groups(five_groups), {"spec.resourceGroups: Invalid value"}},
       {"260 resources", Groups(wide_groups), {"spec.resourceGroups: Invalid value"}},
   }));
@@ -245,7 +248,8 @@ TEST_CASE("ClusterQueue: concurrent admission") {
 TEST_CASE("ClusterQueue: the concurrent admission policy is immutable") {
   const api::Json base = J(kBase);
   const api::Json with = With(
-      base, "{'spec': {'concurrentAdmissionPolicy': {'migration': {'mode': 'TryPreferredFlavors'}}}}");
+      base,
+      "{'spec': {'concurrentAdmissionPolicy': {'migration': {'mode': 'TryPreferredFlavors'}}}}");
   const api::Json other = With(
       base,
       "{'spec': {'concurrentAdmissionPolicy': {'migration': {'mode': 'RetainFirstAdmission'}}}}");
@@ -267,11 +271,10 @@ TEST_CASE("ClusterQueue: stored rules with unknown flavors may stay") {
                 "{'spec': {'admissionChecksStrategy': {'admissionChecks': [" + list + "]}}}");
   };
   const api::Json old_object = rules(legacy);
-  const List refused = {"spec.admissionChecksStrategy.admissionChecks[0].onFlavors[0]: Unsupported "
-                        "value"};
-  SECTION("unchanged") {
-    CHECK(ShortErrors(ValidateClusterQueue, old_object, old_object).empty());
-  }
+  const List refused = {
+      "spec.admissionChecksStrategy.admissionChecks[0].onFlavors[0]: Unsupported "
+      "value"};
+  SECTION("unchanged") { CHECK(ShortErrors(ValidateClusterQueue, old_object, old_object).empty()); }
   SECTION("beside a new rule") {
     CHECK(ShortErrors(ValidateClusterQueue, rules(legacy + ", {'name': 'b'}"), old_object).empty());
   }

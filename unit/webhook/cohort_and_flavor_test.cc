@@ -12,7 +12,8 @@ struct Row {
 TEST_CASE("Cohort") {
   const std::string at = "spec.resourceGroups[0].flavors[0].resources[0].";
   const auto group = [](const std::string& limits) {
-    return "'resourceGroups': [{'coveredResources': ['cpu'], 'flavors': [{'name': 'f', 'resources': "
+    return "'resourceGroups': [{'coveredResources': ['cpu'], 'flavors': [{'name': 'f', "
+           "'resources': "
            "[{'name': 'cpu', 'nominalQuota': 5" +
            limits + "}]}]}]";
   };
@@ -22,7 +23,9 @@ TEST_CASE("Cohort") {
       {"no spec", "{}", {}},
       {"a parent that may not exist", "{'spec': {'parentName': 'nowhere'}}", {}},
       {"quota without parent", "{'spec': {" + group("") + "}}", {}},
-      {"lending more than it has", "{'spec': {" + parent + group(", 'lendingLimit': 100") + "}}", {}},
+      {"lending more than it has",
+       "{'spec': {" + parent + group(", 'lendingLimit': 100") + "}}",
+       {}},
       {"borrowing limit without parent",
        "{'spec': {" + group(", 'borrowingLimit': 1") + "}}",
        {at + "borrowingLimit: Invalid value"}},

@@ -42,13 +42,14 @@ TEST_CASE("conversion of a ClusterQueue") {
             "'whenCanPreempt': 'TryNextFlavor'}}}");
   }
   SECTION("and down, where nothing old-fashioned comes back") {
-    CheckDown("ClusterQueue",
-              "{'spec': {'cohortName': 'a', 'admissionChecksStrategy': {'admissionChecks': [{'name': "
-              "'c1'}, {'name': 'c2'}]}, 'flavorFungibility': {'whenCanBorrow': 'MayStopSearch', "
-              "'whenCanPreempt': 'TryNextFlavor'}}}",
-              "{'spec': {'cohort': 'a', 'admissionChecksStrategy': {'admissionChecks': [{'name': "
-              "'c1'}, {'name': 'c2'}]}, 'flavorFungibility': {'whenCanBorrow': 'MayStopSearch', "
-              "'whenCanPreempt': 'TryNextFlavor'}}}");
+    CheckDown(
+        "ClusterQueue",
+        "{'spec': {'cohortName': 'a', 'admissionChecksStrategy': {'admissionChecks': [{'name': "
+        "'c1'}, {'name': 'c2'}]}, 'flavorFungibility': {'whenCanBorrow': 'MayStopSearch', "
+        "'whenCanPreempt': 'TryNextFlavor'}}}",
+        "{'spec': {'cohort': 'a', 'admissionChecksStrategy': {'admissionChecks': [{'name': "
+        "'c1'}, {'name': 'c2'}]}, 'flavorFungibility': {'whenCanBorrow': 'MayStopSearch', "
+        "'whenCanPreempt': 'TryNextFlavor'}}}");
   }
   SECTION("Preempt") {
     CheckUp("ClusterQueue", "{'spec': {'flavorFungibility': {'whenCanPreempt': 'Preempt'}}}",
@@ -167,7 +168,8 @@ TEST_CASE("conversion of topology assignments") {
                          "{'universal': 1}}]"));
   }
   SECTION("no domains, no slices") {
-    CheckUp("Workload", Assignment("'levels': ['a'], 'domains': []"), Assignment("'levels': ['a']"));
+    CheckUp("Workload", Assignment("'levels': ['a'], 'domains': []"),
+            Assignment("'levels': ['a']"));
     CheckDown("Workload", Assignment("'levels': ['a']"),
               Assignment("'levels': ['a'], 'domains': []"));
   }
@@ -246,8 +248,7 @@ TEST_CASE("a ConversionReview that cannot be served fails with a reason") {
       {"unknown version given",
        ReviewOf(kBeta2, {With(good, "{'apiVersion': 'kueue.x-k8s.io/v1alpha1'}")}),
        "Cohort x: unknown apiVersion"},
-      {"a kind without conversion",
-       ReviewOf(kBeta2, {Object(kBeta1, "Topology", "{}")}),
+      {"a kind without conversion", ReviewOf(kBeta2, {Object(kBeta1, "Topology", "{}")}),
        "Topology x"},
       {"domains and levels disagree",
        ReviewOf(kBeta2, {Object(kBeta1, "Workload",

@@ -34,7 +34,8 @@ TEST_CASE("the text of a field error") {
       {"required with reason", FieldError::Required(path, "why"), "spec.a: Required value: why"},
       {"forbidden", FieldError::Forbidden(path, "why"), "spec.a: Forbidden: why"},
       {"not found", FieldError::NotFound(path, "x"), R"(spec.a: Not found: "x")"},
-      {"too long", FieldError::TooLong(path, 63), "spec.a: Too long: may not be more than 63 bytes"},
+      {"too long", FieldError::TooLong(path, 63),
+       "spec.a: Too long: may not be more than 63 bytes"},
       {"too long for one", FieldError::TooLong(path, 1),
        "spec.a: Too long: may not be more than 1 byte"},
   }));

@@ -1,5 +1,5 @@
-// Helpers of the webhook tests: JSON in single quotes, base objects with small changes, and errors in
-// the short form "path: kind of error".
+// Helpers of the webhook tests: JSON in single quotes, base objects with small changes, and errors
+// in the short form "path: kind of error".
 #pragma once
 
 #include <absl/container/btree_map.h>

@@ -102,8 +102,8 @@ TEST_CASE("Job defaulting: suspend") {
   }
   SECTION("no queue name, no change") { CHECK(Defaulted(J(kBase), test.view) == J(kBase)); }
   SECTION("suspend: false is changed") {
-    CHECK(Suspended(Defaulted(
-        With(With(J(kBase), kQueued), "{'spec': {'suspend': false}}"), test.view)));
+    CHECK(Suspended(
+        Defaulted(With(With(J(kBase), kQueued), "{'spec': {'suspend': false}}"), test.view)));
   }
   SECTION("suspend: true is kept") {
     const api::Json object = With(With(J(kBase), kQueued), "{'spec': {'suspend': true}}");
@@ -121,10 +121,10 @@ TEST_CASE("Job defaulting: suspend") {
     CHECK(Ops(J(kBase), test.view).status().code() == absl::StatusCode::kNotFound);
   }
   SECTION("a job that is being deleted") {
-    CHECK_FALSE(Suspended(
-        Defaulted(With(With(J(kBase), kQueued),
-                       "{'metadata': {'deletionTimestamp': '2026-01-01T00:00:00Z'}}"),
-                  test.view)));
+    CHECK_FALSE(
+        Suspended(Defaulted(With(With(J(kBase), kQueued),
+                                 "{'metadata': {'deletionTimestamp': '2026-01-01T00:00:00Z'}}"),
+                            test.view)));
   }
   SECTION("the integration is off") {
     test.settings.integrations.frameworks = {"pod"};
@@ -147,8 +147,9 @@ TEST_CASE("Job defaulting: the default queue") {
     CHECK(object.GetString("metadata", "labels", "a") == "b");
   }
   SECTION("replaces an empty name") {
-    CHECK(LabelOf(Defaulted(With(J(kBase), "{'metadata': {'labels': {'kueue.x-k8s.io/queue-name': "
-                                           "''}}}"),
+    CHECK(LabelOf(Defaulted(With(J(kBase),
+                                 "{'metadata': {'labels': {'kueue.x-k8s.io/queue-name': "
+                                 "''}}}"),
                             test.view),
                   "queue-name") == "default");
   }
@@ -163,8 +164,7 @@ TEST_CASE("Job defaulting: the default queue") {
     auto owners = std::make_shared<FixedOwners>();
     owners->Add("Job", "parent", "p", "");
     test.view.owners = owners;
-    CHECK(LabelOf(Defaulted(With(J(kBase), OwnedBy("Job", "parent", "p")), test.view),
-                  "queue-name")
+    CHECK(LabelOf(Defaulted(With(J(kBase), OwnedBy("Job", "parent", "p")), test.view), "queue-name")
               .empty());
   }
   SECTION("but for the child of a kind that is not enabled") {
@@ -178,8 +178,9 @@ TEST_CASE("Job defaulting: the default priority class") {
   test.AddNamespace("team", false);
   test.view.has_default_priority_class = true;
   CHECK(LabelOf(Defaulted(J(kBase), test.view), "priority-class") == "default");
-  CHECK(LabelOf(Defaulted(With(J(kBase), "{'metadata': {'labels': "
-                                         "{'kueue.x-k8s.io/priority-class': 'high'}}}"),
+  CHECK(LabelOf(Defaulted(With(J(kBase),
+                               "{'metadata': {'labels': "
+                               "{'kueue.x-k8s.io/priority-class': 'high'}}}"),
                           test.view),
                 "priority-class") == "high");
   TestView off({{"WorkloadPriorityClassDefaulting", false}});

@@ -92,13 +92,9 @@ TEST_CASE("Job creation: partial admission") {
        {"{'spec': {'completions': 2}}", Annotation("job-min-parallelism", "'2'")},
        {min}},
       {"equal", {indexed, Annotation("job-completions-equal-parallelism", "'true'")}, {}},
-      {"not equal is not asked",
-       {Annotation("job-completions-equal-parallelism", "'false'")},
-       {}},
+      {"not equal is not asked", {Annotation("job-completions-equal-parallelism", "'false'")}, {}},
       {"equal, text", {Annotation("job-completions-equal-parallelism", "'yes'")}, {equal}},
-      {"equal, not indexed",
-       {Annotation("job-completions-equal-parallelism", "'true'")},
-       {equal}},
+      {"equal, not indexed", {Annotation("job-completions-equal-parallelism", "'true'")}, {equal}},
       {"equal, but different",
        {indexed, "{'spec': {'completions': 6}}",
         Annotation("job-completions-equal-parallelism", "'true'")},
@@ -115,14 +111,13 @@ TEST_CASE("Job creation: wishes for what is not there are refused or named") {
                                       {}, test.view, &warnings);
     const bool not_yet = state::FindFeatureGate("ElasticJobsViaWorkloadSlices")->support ==
                          state::GateInfo::Support::kNotYet;
-    CHECK(Short(errors) ==
-          (not_yet ? List{AnnotationPath("elastic-job") + "Forbidden"} : List()));
+    CHECK(Short(errors) == (not_yet ? List{AnnotationPath("elastic-job") + "Forbidden"} : List()));
   }
   SECTION("partial admission") {
     Errors(ValidateJob, Patched({Annotation("job-min-parallelism", "'1'")}), {}, test.view,
            &warnings);
-    const bool not_yet = state::FindFeatureGate("PartialAdmission")->support ==
-                         state::GateInfo::Support::kNotYet;
+    const bool not_yet =
+        state::FindFeatureGate("PartialAdmission")->support == state::GateInfo::Support::kNotYet;
     CHECK(warnings.size() == (not_yet ? 1U : 0U));
   }
   SECTION("nothing special") {
@@ -133,8 +128,9 @@ TEST_CASE("Job creation: wishes for what is not there are refused or named") {
 
 // Without the refusal that only says that the feature is missing.
 List RulesOnly(List errors) {
-  errors.erase(std::remove(errors.begin(), errors.end(), AnnotationPath("elastic-job") + "Forbidden"),
-               errors.end());
+  errors.erase(
+      std::remove(errors.begin(), errors.end(), AnnotationPath("elastic-job") + "Forbidden"),
+      errors.end());
   return errors;
 }
 
@@ -227,8 +223,8 @@ TEST_CASE("Job update: common rules") {
 TEST_CASE("Job update: the queue stays where a default queue exists") {
   TestView test;
   test.AddNamespace("team", true);
-  CHECK(Short(Errors(ValidateJob, Patched({Label("queue-name", "null")}), Patched({}), test.view)) ==
-        List{LabelPath("queue-name") + "Invalid value"});
+  CHECK(Short(Errors(ValidateJob, Patched({Label("queue-name", "null")}), Patched({}),
+                     test.view)) == List{LabelPath("queue-name") + "Invalid value"});
   CHECK(Errors(ValidateJob, Patched({Label("queue-name", "'other'")}), Patched({}), test.view)
             .empty());
 }

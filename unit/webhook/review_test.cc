@@ -51,14 +51,13 @@ TEST_CASE("an allowed review") {
 }
 
 TEST_CASE("a denial carries the text of the errors") {
-  const api::Json one = Handle(
-      kQueuePath, Review("CREATE", J("{'spec': {'fairSharing': {'weight': '-1'}}}")));
+  const api::Json one =
+      Handle(kQueuePath, Review("CREATE", J("{'spec': {'fairSharing': {'weight': '-1'}}}")));
   CHECK(one.GetString("response", "uid") == "u-1");
   CheckDenied(one, 403, "Forbidden", "spec.fairSharing: Invalid value: \"-1\": ");
   const api::Json two = Handle(
-      kQueuePath,
-      Review("CREATE", J("{'spec': {'fairSharing': {'weight': '-1'}, 'resourceGroups': "
-                         "[{'coveredResources': ['@cpu'], 'flavors': []}]}}")));
+      kQueuePath, Review("CREATE", J("{'spec': {'fairSharing': {'weight': '-1'}, 'resourceGroups': "
+                                     "[{'coveredResources': ['@cpu'], 'flavors': []}]}}")));
   CheckDenied(two, 403, "Forbidden", "[spec.fairSharing: Invalid value: \"-1\": ");
   CheckDenied(two, 403, "Forbidden",
               ", spec.resourceGroups[0].coveredResources[0]: Invalid value: \"@cpu\": ");
@@ -73,12 +72,12 @@ TEST_CASE("finalizers are added once") {
     const std::string finalizer = "'kueue.x-k8s.io/resource-in-use'";
     const api::Json fresh = answer("{'metadata': {'name': 'x'}}");
     CHECK(fresh.GetString("response", "patchType") == "JSONPatch");
-    CHECK(PatchOf(fresh) == J("[{'op': 'add', 'path': '/metadata/finalizers', 'value': [" +
-                              finalizer + "]}]"));
+    CHECK(PatchOf(fresh) ==
+          J("[{'op': 'add', 'path': '/metadata/finalizers', 'value': [" + finalizer + "]}]"));
     CHECK(PatchOf(answer("{'metadata': {'finalizers': ['a']}}")) ==
           J("[{'op': 'add', 'path': '/metadata/finalizers/-', 'value': " + finalizer + "}]"));
-    CHECK(PatchOf(answer("{}")) == J("[{'op': 'add', 'path': '/metadata', 'value': {'finalizers': [" +
-                                     finalizer + "]}}]"));
+    CHECK(PatchOf(answer("{}")) ==
+          J("[{'op': 'add', 'path': '/metadata', 'value': {'finalizers': [" + finalizer + "]}}]"));
     CHECK_FALSE(
         answer("{'metadata': {'finalizers': [" + finalizer + "]}}").Find("response")->Has("patch"));
   }
@@ -86,9 +85,10 @@ TEST_CASE("finalizers are added once") {
 
 TEST_CASE("a Workload gets nothing by default") {
   const std::string path = "/mutate-kueue-x-k8s-io-v1beta2-workload";
-  const api::Json review = Review(
-      "CREATE", J("{'metadata': {'name': 'w'}, 'spec': {'podSets': [{'minCount': 1}, {'name': 'b'}, "
-                  "{'minCount': 2}]}}"));
+  const api::Json review =
+      Review("CREATE",
+             J("{'metadata': {'name': 'w'}, 'spec': {'podSets': [{'minCount': 1}, {'name': 'b'}, "
+               "{'minCount': 2}]}}"));
   CHECK_FALSE(Handle(path, review).Find("response")->Has("patch"));
   const TestView off({{"PartialAdmission", false}});
   CHECK(PatchOf(HandleAdmissionReview(path, review, off.view)) ==

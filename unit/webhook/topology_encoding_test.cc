@@ -28,8 +28,8 @@ std::vector<std::string> Joined(std::vector<std::string> a, const std::vector<st
   return a;
 }
 
-api::Json Encoded(const std::vector<std::string>& levels, const std::vector<TopologyDomain>& domains,
-                  bool by_prefix) {
+api::Json Encoded(const std::vector<std::string>& levels,
+                  const std::vector<TopologyDomain>& domains, bool by_prefix) {
   return TopologyAssignmentJson(EncodeTopologyAssignment(levels, domains, by_prefix));
 }
 
@@ -42,9 +42,7 @@ TEST_CASE("one level of a compact slice") {
   const Row row = GENERATE(values<Row>({
       {"single value", {"a"}, "{'universal': 'a'}"},
       {"equal values", {"a", "a"}, "{'universal': 'a'}"},
-      {"prefix",
-       {"rack-1", "rack-2"},
-       "{'individual': {'prefix': 'rack-', 'roots': ['1', '2']}}"},
+      {"prefix", {"rack-1", "rack-2"}, "{'individual': {'prefix': 'rack-', 'roots': ['1', '2']}}"},
       {"prefix and suffix",
        {"n-1-x", "n-22-x"},
        "{'individual': {'prefix': 'n-', 'suffix': '-x', 'roots': ['1', '22']}}"},
@@ -148,9 +146,7 @@ TEST_CASE("expanding follows the order of slices and of domains in them") {
   assignment.levels = {"a", "b"};
   assignment.slices = {
       {2, {{"a1", "", "", {}}, {std::nullopt, "b", "", {"1", "2"}}}, {std::nullopt, {10, 20}}},
-      {2,
-       {{"a2", "", "", {}}, {std::nullopt, "", "-in-a2", {"first", "second"}}},
-       {50, {}}}};
+      {2, {{"a2", "", "", {}}, {std::nullopt, "", "-in-a2", {"first", "second"}}}, {50, {}}}};
   const auto domains = ExpandTopologyAssignment(assignment);
   REQUIRE(domains.ok());
   CHECK(*domains == std::vector<TopologyDomain>{{{"a1", "b1"}, 10},
@@ -193,7 +189,8 @@ TEST_CASE("what is encoded comes back, whatever the names") {
       std::string host;
       for (unsigned part = below(4); part > 0; --part) host += below(2) == 0 ? "a-" : "bb-";
       host += std::string(below(3), 'a');
-      domains.push_back({{"r" + std::to_string(below(2)), host}, static_cast<int32_t>(below(3)) + 1});
+      domains.push_back(
+          {{"r" + std::to_string(below(2)), host}, static_cast<int32_t>(below(3)) + 1});
     }
     for (const bool by_prefix : {false, true}) {
       const auto assignment = EncodeTopologyAssignment({"rack", kHost}, domains, by_prefix);

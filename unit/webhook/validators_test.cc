@@ -9,9 +9,8 @@ const std::string k63(63, 'a');
 const std::string k64(64, 'a');
 
 TEST_CASE("qualified names") {
-  for (const std::string& good :
-       {std::string("cpu"), std::string("a.B_c-9"), std::string("nvidia.com/gpu"), k63,
-        "example.com/" + k63}) {
+  for (const std::string& good : {std::string("cpu"), std::string("a.B_c-9"),
+                                  std::string("nvidia.com/gpu"), k63, "example.com/" + k63}) {
     INFO(good);
     CHECK(QualifiedNameProblems(good).empty());
   }
@@ -62,7 +61,9 @@ TEST_CASE("label selectors") {
       {"In with values", {"k", "In", {"a"}}, {}},
       {"Exists without values", {"k", "Exists", {}}, {}},
       {"In without values", {"k", "In", {}}, {"s.matchExpressions[0].values: Required value"}},
-      {"NotIn without values", {"k", "NotIn", {}}, {"s.matchExpressions[0].values: Required value"}},
+      {"NotIn without values",
+       {"k", "NotIn", {}},
+       {"s.matchExpressions[0].values: Required value"}},
       {"Exists with values", {"k", "Exists", {"a"}}, {"s.matchExpressions[0].values: Forbidden"}},
       {"DoesNotExist with values",
        {"k", "DoesNotExist", {"a"}},

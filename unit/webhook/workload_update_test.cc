@@ -28,8 +28,8 @@ api::Json Holding(const std::string& status = "") {
 }
 
 api::Json Pending(const std::string& status = "") {
-  return With(J(kBase), "{'status': {" + Condition(false) + (status.empty() ? "" : ", " + status) +
-                            "}}");
+  return With(J(kBase),
+              "{'status': {" + Condition(false) + (status.empty() ? "" : ", " + status) + "}}");
 }
 
 // The first pod set replaced by one with these members.
@@ -95,8 +95,7 @@ TEST_CASE("Workload update: pod sets while quota is reserved") {
 
 TEST_CASE("Workload update: a count only shrinks with the elastic gate") {
   const api::Json old_object = Holding();
-  const api::Json object =
-      With(old_object, FirstPodSet("'name': 'ps1', 'count': 3, " + kTemplate));
+  const api::Json object = With(old_object, FirstPodSet("'name': 'ps1', 'count': 3, " + kTemplate));
   const TestView off({{"ElasticJobsViaWorkloadSlices", false}});
   CHECK(Short(Errors(ValidateWorkload, object, old_object, off.view)) ==
         List{"spec.podSets.0: Invalid value"});
@@ -104,8 +103,8 @@ TEST_CASE("Workload update: a count only shrinks with the elastic gate") {
 
 TEST_CASE("Workload update: the rules look at what the old object held") {
   const std::string grown = FirstPodSet("'name': 'ps1', 'count': 5, " + kTemplate);
-  const api::Json dropped = With(
-      Holding(), "{'status': {" + Condition(false) + ", 'admission': null}}");
+  const api::Json dropped =
+      With(Holding(), "{'status': {" + Condition(false) + ", 'admission': null}}");
   CHECK(ShortErrors(ValidateWorkload, With(dropped, grown), Holding()) ==
         List{"spec.podSets.0: Invalid value"});
   CHECK(ShortErrors(ValidateWorkload, With(Holding(), grown), Pending()).empty());
@@ -122,7 +121,9 @@ TEST_CASE("Workload update: a broken admission stays editable") {
   CHECK(ShortErrors(ValidateWorkload, Holding(), broken).empty());
 }
 
-std::string Reclaimable(const std::string& entries) { return "'reclaimablePods': [" + entries + "]"; }
+std::string Reclaimable(const std::string& entries) {
+  return "'reclaimablePods': [" + entries + "]";
+}
 
 TEST_CASE("Workload update: reclaimable pods only grow") {
   const std::string one = "{'name': 'ps1', 'count': 1}";
@@ -165,7 +166,8 @@ TEST_CASE("Workload update: reclaimable pods only grow") {
 }
 
 TEST_CASE("Workload update: reclaimable pods of an elastic workload that shrank") {
-  const std::string elastic = "{'metadata': {'annotations': {'kueue.x-k8s.io/elastic-job': 'true'}}}";
+  const std::string elastic =
+      "{'metadata': {'annotations': {'kueue.x-k8s.io/elastic-job': 'true'}}}";
   const std::string shrunk = FirstPodSet("'name': 'ps1', 'count': 2, " + kTemplate);
   const std::string three = "{'name': 'ps1', 'count': 3}";
   const api::Json before = With(Holding(Reclaimable(three)), elastic);
@@ -177,8 +179,8 @@ TEST_CASE("Workload update: reclaimable pods of an elastic workload that shrank"
           List{"status.reclaimablePods[ps1].count: Invalid value"});
   }
   SECTION("a new entry must fit") {
-    const api::Json after = With(With(Holding(Reclaimable("{'name': 'ps1', 'count': 4}")), elastic),
-                                 shrunk);
+    const api::Json after =
+        With(With(Holding(Reclaimable("{'name': 'ps1', 'count': 4}")), elastic), shrunk);
     CHECK(ShortErrors(ValidateWorkload, after, before) ==
           List{"status.reclaimablePods[ps1].count: Invalid value"});
   }
@@ -221,24 +223,20 @@ TEST_CASE("Workload update: admission") {
       {"cleared", Pending(), {}, {}},
       {"other queue", admission(plain, "other"), refused, refused},
       {"other flavor",
-       admission("'count': 4, 'flavors': {'cpu': 'g'}, 'resourceUsage': {'cpu': '4'}"),
-       refused,
+       admission("'count': 4, 'flavors': {'cpu': 'g'}, 'resourceUsage': {'cpu': '4'}"), refused,
        refused},
       {"other count",
-       admission("'count': 2, 'flavors': {'cpu': 'f'}, 'resourceUsage': {'cpu': '4'}"),
-       refused,
+       admission("'count': 2, 'flavors': {'cpu': 'f'}, 'resourceUsage': {'cpu': '4'}"), refused,
        refused},
       {"an assignment less",
-       With(Holding(), "{'status': {'admission': {'podSetAssignments': [{'name': 'ps1', " + plain +
-                           "}]}}}"),
-       refused,
-       refused},
+       With(Holding(),
+            "{'status': {'admission': {'podSetAssignments': [{'name': 'ps1', " + plain + "}]}}}"),
+       refused, refused},
       {"topology assigned", admission(plain + topology), {}, refused},
       {"delayed request", admission(plain + ", 'delayedTopologyRequest': 'Ready'"), {}, refused},
       {"topology and flavor",
        admission("'count': 4, 'flavors': {'cpu': 'g'}, 'resourceUsage': {'cpu': '4'}" + topology),
-       refused,
-       refused},
+       refused, refused},
   }));
   DYNAMIC_SECTION(row.name) {
     CHECK(ShortErrors(ValidateWorkload, row.after, Holding()) == row.errors);
@@ -292,9 +290,8 @@ TEST_CASE("Workload update: clusterName") {
 
 TEST_CASE("Workload update: gates of admission only go away") {
   const auto gated = [](const std::string& value) {
-    return With(J(kBase),
-                "{'metadata': {'annotations': {'kueue.x-k8s.io/admission-gated-by': '" + value +
-                    "'}}}");
+    return With(J(kBase), "{'metadata': {'annotations': {'kueue.x-k8s.io/admission-gated-by': '" +
+                              value + "'}}}");
   };
   CHECK(ShortErrors(ValidateWorkload, gated("a/b"), gated("a/b,c/d")).empty());
   CHECK(ShortErrors(ValidateWorkload, gated("a/b"), J(kBase)) ==

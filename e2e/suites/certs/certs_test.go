@@ -21,7 +21,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"sluice.dev/e2e/harness"
@@ -223,10 +222,23 @@ func TestRotation(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	leaf, ca := restartWithOldPair(t, first)
+	asker := startAsking(t)
+	expectNewAuthority(t, leaf, ca)
+	checkInjected(t, secret(t).Data["ca.crt"])
+	time.Sleep(5 * time.Second) // requests after the last change
+	asker.finish(t)
+}
+
+// restartWithOldPair ends all replicas and starts them with a certificate that is nearly used up, for
+// the names that the one of before had.
+func restartWithOldPair(t *testing.T, like *x509.Certificate) (leaf, ca *authority) {
+	t.Helper()
+	c := harness.Shared
 	for _, controller := range c.Controllers() {
 		controller.Kill()
 	}
-	ca, leaf := oldPair(t, first.DNSNames, first.IPAddresses)
+	ca, leaf = oldPair(t, like.DNSNames, like.IPAddresses)
 	patched := secret(t)
 	patched.Data = map[string][]byte{"ca.crt": ca.pem, "ca.key": ca.keyPEM, "tls.crt": leaf.pem, "tls.key": leaf.keyPEM}
 	if _, err := c.Kube.CoreV1().Secrets(harness.SystemNamespace).Update(t.Context(), patched, metav1.UpdateOptions{}); err != nil {
@@ -244,17 +256,25 @@ func TestRotation(t *testing.T) {
 		}
 	}
 	harness.EventuallyWithin(t, time.Minute, "webhooks answer with the old pair", func() error {
-		object := harness.Parse("{apiVersion: kueue.x-k8s.io/v1beta1, kind: ClusterQueue, metadata: {name: asked}, spec: {}}")
-		client, err := c.Resource(object.GroupVersionKind(), "")
-		if err == nil {
-			_, err = client.Create(t.Context(), object, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
-		}
-		if apierrors.IsAlreadyExists(err) {
-			return nil
-		}
-		return err
+		return askOnce(t)
 	})
-	asker := startAsking(t)
+	return leaf, ca
+}
+
+// askOnce sends a request that needs the conversion and the webhooks.
+func askOnce(t *testing.T) error {
+	object := harness.Parse("{apiVersion: kueue.x-k8s.io/v1beta1, kind: ClusterQueue, metadata: {name: asked}, spec: {}}")
+	client, err := harness.Shared.Resource(object.GroupVersionKind(), "")
+	if err == nil {
+		_, err = client.Create(t.Context(), object, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+	}
+	return err
+}
+
+// expectNewAuthority waits until no replica shows anything of the old pair.
+func expectNewAuthority(t *testing.T, leaf, ca *authority) {
+	t.Helper()
+	c := harness.Shared
 	harness.EventuallyWithin(t, 8*time.Minute, "both replicas serve a certificate of a new authority", func() error {
 		roots := x509.NewCertPool()
 		roots.AddCert(ca.certificate)
@@ -272,9 +292,6 @@ func TestRotation(t *testing.T) {
 		}
 		return nil
 	})
-	checkInjected(t, secret(t).Data["ca.crt"])
-	time.Sleep(5 * time.Second) // requests after the last change
-	asker.finish(t)
 }
 
 func TestLostSecretIsMadeAnew(t *testing.T) {
@@ -294,14 +311,7 @@ func TestLostSecretIsMadeAnew(t *testing.T) {
 		t.Error("there is no new authority")
 	}
 	checkInjected(t, now)
-	harness.Eventually(t, "webhooks answer", func() error {
-		object := harness.Parse("{apiVersion: kueue.x-k8s.io/v1beta1, kind: ClusterQueue, metadata: {name: asked}, spec: {}}")
-		client, err := c.Resource(object.GroupVersionKind(), "")
-		if err == nil {
-			_, err = client.Create(t.Context(), object, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
-		}
-		return err
-	})
+	harness.Eventually(t, "webhooks answer", func() error { return askOnce(t) })
 }
 
 func TestDamagedSecretIsMadeAnew(t *testing.T) {

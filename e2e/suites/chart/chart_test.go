@@ -135,6 +135,12 @@ func TestLifeOfARelease(t *testing.T) {
 
 	t.Run("roles of users", func(t *testing.T) { checkRolesOfUsers(t) })
 
+	checkUninstall(t, definitions)
+}
+
+// checkUninstall: the definitions, and with them everybody's objects, stay unless the user says so.
+func checkUninstall(t *testing.T, definitions func() []string) {
+	c := harness.Shared
 	t.Run("uninstall keeps the definitions", func(t *testing.T) {
 		c.Helm(t, "uninstall", harness.Release, "--namespace", namespace, "--wait", "--timeout", "2m")
 		if have := len(definitions()); have != 11 {

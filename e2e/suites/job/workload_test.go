@@ -47,8 +47,9 @@ func TestMaximumExecutionTime(t *testing.T) {
 	expectEvent(t, q.Namespace, "Workload", workload.GetName(), "MaximumExecutionTimeExceeded")
 }
 
-// TestFlavorsInOrder has two flavors: the first, on labelled and tainted nodes, fills up first.
-func TestFlavorsInOrder(t *testing.T) {
+// twoFlavors is a queue with two CPUs in each of two flavors, the first on labelled and tainted nodes.
+func twoFlavors(t *testing.T) (harness.Queue, string, string) {
+	t.Helper()
 	c := cluster(t)
 	q := harness.Queue{Namespace: c.Namespace(t), Local: "main", Cluster: harness.Name("cq")}
 	first, second := harness.Name("first"), harness.Name("second")
@@ -79,7 +80,13 @@ spec:
     - {name: %s, resources: [{name: cpu, nominalQuota: 2}]}
 `, q.Cluster, first, second))
 	c.MustCreate(t, harness.LocalQueue(q.Namespace, q.Local, q.Cluster))
+	return q, first, second
+}
 
+// TestFlavorsInOrder has two flavors, of which the first fills up first.
+func TestFlavorsInOrder(t *testing.T) {
+	c := cluster(t)
+	q, first, second := twoFlavors(t)
 	one := fill(t, q, "2")
 	two := fill(t, q, "2")
 	expectFlavor(t, q, one, first)

@@ -1,0 +1,182 @@
+#include "reconcile/operator.h"
+
+#include <vector>
+
+#include "api/codec.h"
+#include "unit/build/builders.h"
+#include "unit/catch.h"
+
+namespace sluice::reconcile {
+namespace {
+
+using api::Json;
+using api::Kind;
+using state::ObjectEvent;
+using Type = state::ObjectEvent::Type;
+
+struct Sink : state::ActionSink {
+  void Submit(state::Action action) override {
+    if (action.kind == Kind::kEvent) {
+      ++events;
+    } else {
+      actions.push_back(std::move(action));
+    }
+  }
+  // The writes of a kind since the last call of Clear.
+  std::vector<state::Action> Of(Kind kind) const {
+    std::vector<state::Action> found;
+    for (const state::Action& action : actions) {
+      if (action.kind == kind) found.push_back(action);
+    }
+    return found;
+  }
+  std::vector<state::Action> actions;
+  int events = 0;
+};
+
+class Fixture {
+ public:
+  explicit Fixture(bool leading = true) : controller(settings, {}, sink, nullptr) {
+    List(Kind::kNamespace, {api::Encode(build::Namespace("ns").Get())});
+    List(Kind::kResourceFlavor,
+         {api::Encode(build::Flavor("default").Finalizer("kueue.x-k8s.io/resource-in-use").Get())});
+    List(Kind::kClusterQueue, {api::Encode(build::ClusterQueue("cq")
+                                               .Finalizer("kueue.x-k8s.io/resource-in-use")
+                                               .Flavor("default", {{"cpu", "4"}})
+                                               .Get())});
+    List(Kind::kLocalQueue, {api::Encode(build::LocalQueue("q", "cq").Get())});
+    for (const Kind kind : state::World::WatchedKinds()) {
+      const bool listed = kind == Kind::kNamespace || kind == Kind::kResourceFlavor ||
+                          kind == Kind::kClusterQueue || kind == Kind::kLocalQueue;
+      if (!listed) List(kind, {});
+    }
+    controller.Step(state::LeaderChange{leading}, now);
+  }
+  void List(Kind kind, std::vector<Json> objects) {
+    controller.Step(ObjectEvent{Type::kListBegin, kind, {}}, now);
+    for (Json& object : objects) {
+      controller.Step(ObjectEvent{Type::kUpsert, kind, std::move(object)}, now);
+    }
+    controller.Step(ObjectEvent{Type::kListEnd, kind, {}}, now);
+  }
+  void Pending(const std::string& name, const std::string& cpu) {
+    controller.Step(
+        ObjectEvent{Type::kUpsert, Kind::kWorkload,
+                    api::Encode(build::Workload(name).Queue("q").Request("cpu", cpu).ResourceVersion("1").Get())},
+        now);
+  }
+  void Reply(const state::Action& action, int code, Json object = {}) {
+    state::Reply reply;
+    reply.action_id = action.id;
+    reply.code = code;
+    reply.object = std::move(object);
+    controller.Step(reply, now);
+  }
+
+  state::Settings settings;
+  Sink sink;
+  absl::Time now = build::At(10);
+  Operator controller;
+};
+
+TEST_CASE("A follower writes nothing and keeps its World warm") {
+  Fixture f(false);
+  f.Pending("a", "1");
+  f.controller.Run(f.now);
+  CHECK(f.sink.actions.empty());
+  CHECK(f.controller.world().workloads().size() == 1);
+  CHECK(f.controller.NextDue(f.now) == absl::InfiniteFuture());
+  f.controller.Step(state::LeaderChange{true}, f.now);
+  f.controller.Run(f.now);
+  CHECK(f.sink.Of(Kind::kWorkload).size() == 1);
+}
+
+TEST_CASE("One write carries reservation and admission where no check waits") {
+  Fixture f;
+  f.Pending("a", "1");
+  f.controller.Run(f.now);
+  const auto writes = f.sink.Of(Kind::kWorkload);
+  REQUIRE(writes.size() == 1);
+  CHECK(writes[0].subresource == "status");
+  CHECK(writes[0].field_manager == "kueue-admission");
+  CHECK(writes[0].body.GetString("status", "admission", "clusterQueue") == "cq");
+  int true_conditions = 0;
+  for (const Json& condition : writes[0].body.Find("status", "conditions")->AsArray()) {
+    const std::string type = condition.GetString("type");
+    if (type != "QuotaReserved" && type != "Admitted") continue;
+    CHECK(condition.GetString("status") == "True");
+    ++true_conditions;
+  }
+  CHECK(true_conditions == 2);
+}
+
+TEST_CASE("An admission on its way counts, so the next one does not take its quota") {
+  Fixture f;
+  f.Pending("a", "3");
+  f.controller.Run(f.now);
+  f.Pending("b", "3");
+  f.controller.Run(f.now);
+  int admissions = 0;
+  for (const state::Action& action : f.sink.Of(Kind::kWorkload)) {
+    admissions += action.body.Find("status", "admission") != nullptr ? 1 : 0;
+  }
+  CHECK(admissions == 1);
+}
+
+TEST_CASE("A lost answer keeps the quota until the end of the pause, then it is tried again") {
+  Fixture f;
+  f.Pending("a", "3");
+  f.controller.Run(f.now);
+  const auto writes = f.sink.Of(Kind::kWorkload);
+  REQUIRE(writes.size() == 1);
+  f.sink.actions.clear();
+  f.Reply(writes[0], 0);
+  f.controller.Run(f.now);
+  CHECK(f.sink.Of(Kind::kWorkload).empty());
+  CHECK(f.controller.world().IsAssumed({"ns", "a"}));
+  REQUIRE(f.controller.NextDue(f.now) < absl::InfiniteFuture());
+  f.now += absl::Minutes(1);
+  f.controller.Run(f.now);
+  f.controller.Run(f.now);
+  CHECK(f.sink.Of(Kind::kWorkload).size() == 1);
+}
+
+TEST_CASE("The status of a queue is written at most once a second") {
+  Fixture f;
+  f.controller.Run(f.now);
+  for (const state::Action& action : f.sink.Of(Kind::kClusterQueue)) f.Reply(action, 200);
+  for (const state::Action& action : f.sink.Of(Kind::kLocalQueue)) f.Reply(action, 200);
+  f.sink.actions.clear();
+  for (int i = 0; i < 5; ++i) {
+    f.now += absl::Milliseconds(100);
+    f.Pending("w" + std::to_string(i), "9");
+    f.controller.Run(f.now);
+  }
+  CHECK(f.sink.Of(Kind::kClusterQueue).empty());
+  f.now += absl::Seconds(1);
+  f.controller.Run(f.now);
+  CHECK(f.sink.Of(Kind::kClusterQueue).size() == 1);
+}
+
+TEST_CASE("Repeated notes become a series, and one object cannot flood the API server") {
+  EventRecorder recorder({});
+  Note note{Kind::kWorkload, {"ns", "a"}, "uid", "kueue-admission", false, "Reason", "text"};
+  const auto first = recorder.Record(note, build::At(0));
+  REQUIRE(first.has_value());
+  CHECK(first->verb == state::Verb::kCreate);
+  CHECK(first->best_effort);
+  const auto second = recorder.Record(note, build::At(1));
+  REQUIRE(second.has_value());
+  CHECK(second->verb != state::Verb::kCreate);
+  CHECK_FALSE(recorder.Record(note, build::At(2)).has_value());
+  int written = 0;
+  for (int i = 0; i < 100; ++i) {
+    note.message = "text " + std::to_string(i);
+    written += recorder.Record(note, build::At(3)).has_value() ? 1 : 0;
+  }
+  CHECK(written <= 25);
+  CHECK(recorder.dropped() > 0);
+}
+
+}  // namespace
+}  // namespace sluice::reconcile

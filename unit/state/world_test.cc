@@ -1,0 +1,146 @@
+#include "state/world.h"
+
+#include "api/codec.h"
+#include "state/recording.h"
+#include "unit/build/builders.h"
+#include "unit/catch.h"
+
+namespace sluice::state {
+namespace {
+
+using api::Kind;
+using Type = ObjectEvent::Type;
+
+class Fixture {
+ public:
+  Fixture() : world(settings) {}
+
+  template <typename T>
+  std::optional<Rejection> Put(Kind kind, const T& object) {
+    return world.Apply({Type::kUpsert, kind, api::Encode(object)}, build::At(0), touched);
+  }
+  void Base() {
+    Put(Kind::kNamespace, build::Namespace("ns").Get());
+    Put(Kind::kResourceFlavor, build::Flavor("default").Get());
+    Put(Kind::kClusterQueue, build::ClusterQueue("cq").Flavor("default", {{"cpu", "4"}}).Get());
+    Put(Kind::kLocalQueue, build::LocalQueue("q", "cq").Get());
+  }
+
+  Settings settings;
+  World world;
+  Refs touched;
+};
+
+TEST_CASE("A World is synced when every kind has been listed") {
+  Fixture f;
+  CHECK_FALSE(f.world.Synced());
+  for (const Kind kind : World::WatchedKinds()) {
+    CHECK_FALSE(f.world.Synced());
+    f.world.Apply({Type::kListBegin, kind, {}}, build::At(0), f.touched);
+    f.world.Apply({Type::kListEnd, kind, {}}, build::At(0), f.touched);
+  }
+  CHECK(f.world.Synced());
+}
+
+TEST_CASE("A list removes what did not come") {
+  Fixture f;
+  f.Base();
+  f.Put(Kind::kWorkload, build::Workload("a").Queue("q").Request("cpu", "1").Get());
+  CHECK(f.world.queues().Pending("cq").Total() == 1);
+  f.world.Apply({Type::kListBegin, Kind::kWorkload, {}}, build::At(1), f.touched);
+  f.world.Apply({Type::kListEnd, Kind::kWorkload, {}}, build::At(1), f.touched);
+  CHECK(f.world.workloads().size() == 0);
+  CHECK(f.world.queues().Pending("cq").Total() == 0);
+}
+
+TEST_CASE("An object older than the one held is ignored") {
+  Fixture f;
+  f.Base();
+  f.Put(Kind::kWorkload,
+        build::Workload("a").Queue("q").Request("cpu", "1").ResourceVersion("10").Priority(5).Get());
+  f.Put(Kind::kWorkload,
+        build::Workload("a").Queue("q").Request("cpu", "1").ResourceVersion("9").Priority(1).Get());
+  CHECK(f.world.workloads().Find({"ns", "a"})->spec.priority == 5);
+}
+
+TEST_CASE("An assumed admission counts until it is confirmed or forgotten") {
+  Fixture f;
+  f.Base();
+  const auto pending = build::Workload("a").Queue("q").Request("cpu", "3").ResourceVersion("1");
+  f.Put(Kind::kWorkload, pending.Get());
+  auto admitted = build::Workload("a").Queue("q").Request("cpu", "3").ResourceVersion("1");
+  admitted.Admitted("cq", "default");
+  f.world.Assume(admitted.Shared());
+  CHECK(f.world.IsAssumed({"ns", "a"}));
+  CHECK(f.world.ClusterQueueTotals("cq").reserving == 1);
+  CHECK(f.world.queues().Pending("cq").Total() == 0);
+
+  SECTION("forgotten") {
+    f.world.Forget({"ns", "a"}, build::At(1), f.touched);
+    CHECK(f.world.ClusterQueueTotals("cq").reserving == 0);
+    CHECK(f.world.queues().Pending("cq").Total() == 1);
+  }
+  SECTION("confirmed") {
+    f.Put(Kind::kWorkload, admitted.ResourceVersion("2").Get());
+    CHECK_FALSE(f.world.IsAssumed({"ns", "a"}));
+    CHECK(f.world.ClusterQueueTotals("cq").reserving == 1);
+    CHECK(f.world.ClusterQueueTotals("cq").admitted == 1);
+  }
+  SECTION("deleted meanwhile") {
+    f.world.Apply({Type::kDelete, Kind::kWorkload, api::Encode(pending.Get())}, build::At(1),
+                  f.touched);
+    CHECK_FALSE(f.world.IsAssumed({"ns", "a"}));
+    CHECK(f.world.ClusterQueueTotals("cq").reserving == 0);
+  }
+}
+
+TEST_CASE("An object that cannot be read is rejected and stops nothing") {
+  Fixture f;
+  f.Base();
+  api::Json broken = api::Encode(build::ClusterQueue("cq").Flavor("default", {{"cpu", "4"}}).Get());
+  broken["metadata"].Set("resourceVersion", "99");
+  broken["spec"].Set("resourceGroups", "many");
+  const auto rejected =
+      f.world.Apply({Type::kUpsert, Kind::kClusterQueue, broken}, build::At(1), f.touched);
+  REQUIRE(rejected.has_value());
+  CHECK(rejected->ref.key.name == "cq");
+  CHECK(rejected->error.find("spec.resourceGroups") != std::string::npos);
+  CHECK(f.world.cluster_queues().Contains({"", "cq"}));
+}
+
+TEST_CASE("Objects may come in any order") {
+  Fixture forward;
+  forward.Base();
+  forward.Put(Kind::kWorkload, build::Workload("a").Queue("q").Request("cpu", "1").Get());
+  Fixture backward;
+  backward.Put(Kind::kWorkload, build::Workload("a").Queue("q").Request("cpu", "1").Get());
+  backward.Put(Kind::kLocalQueue, build::LocalQueue("q", "cq").Get());
+  backward.Put(Kind::kClusterQueue,
+               build::ClusterQueue("cq").Flavor("default", {{"cpu", "4"}}).Get());
+  backward.Put(Kind::kResourceFlavor, build::Flavor("default").Get());
+  backward.Put(Kind::kNamespace, build::Namespace("ns").Get());
+  CHECK(forward.world.ActivityOf("cq") == backward.world.ActivityOf("cq"));
+  CHECK(forward.world.queues().Pending("cq") == backward.world.queues().Pending("cq"));
+  CHECK(backward.world.ActivityOf("cq").active);
+}
+
+TEST_CASE("Recorded events come back as they were") {
+  const Event events[] = {
+      ObjectEvent{Type::kUpsert, Kind::kWorkload, api::Encode(build::Workload("a").Get())},
+      ObjectEvent{Type::kListBegin, Kind::kJob, {}}, LeaderChange{true},
+      Reply{7, 409, "Conflict", "text", {}}};
+  for (const Event& event : events) {
+    const std::string line = EncodeEvent(event, build::At(1.5));
+    CHECK(line.find('\n') == std::string::npos);
+    const auto back = DecodeEvent(line);
+    REQUIRE(back.ok());
+    CHECK(back->time == build::At(1.5));
+    CHECK(back->event.index() == event.index());
+    CHECK(EncodeEvent(back->event, back->time) == line);
+  }
+  CHECK_FALSE(DecodeEvent("{").ok());
+  CHECK_FALSE(DecodeEvent("{}").ok());
+}
+
+}  // namespace
+}  // namespace sluice::state
