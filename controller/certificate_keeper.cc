@@ -31,8 +31,8 @@ class KubeSecretStore : public serve::SecretStore {
     Json patch = Json::MakeObject();
     patch["metadata"].Set("resourceVersion", secret.resource_version);
     patch.Set("data", EncodeData(secret));
-    ASSIGN_OR_RETURN(const Json stored, client_.Patch(state::Verb::kMergePatch,
-                                                      api::Kind::kSecret, key_, patch));
+    ASSIGN_OR_RETURN(const Json stored,
+                     client_.Patch(state::Verb::kMergePatch, api::Kind::kSecret, key_, patch));
     return Decode(stored);
   }
 
@@ -94,8 +94,7 @@ CertificateKeeper::CertificateKeeper(kube::Client client, CertificateKeeperOptio
   serve::CertificateManagerOptions manager = options_.manager;
   manager.sans = {host + ".svc", host + ".svc.cluster.local"};
   manager.sans.insert(manager.sans.end(), options_.extra_sans.begin(), options_.extra_sans.end());
-  store_ = std::make_unique<KubeSecretStore>(client_,
-                                             ObjectKey{options_.ns, options_.secret_name});
+  store_ = std::make_unique<KubeSecretStore>(client_, ObjectKey{options_.ns, options_.secret_name});
   manager_ = std::make_unique<serve::CertificateManager>(store_.get(), std::move(manager));
 }
 

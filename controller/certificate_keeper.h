@@ -23,7 +23,7 @@ namespace sluice {
 
 struct CertificateKeeperOptions {
   bool internal = true;
-  std::string ns;            // of the Secret
+  std::string ns;  // of the Secret
   std::string secret_name;
   std::string service_name;  // names the certificate and the webhook configurations
   std::string directory;     // without internal management

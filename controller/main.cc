@@ -75,8 +75,8 @@ serve::ServerOptions ServerOptionsFor(const char* name, const config::Endpoint& 
   options.host = endpoint.host;
   options.port = endpoint.port;
   if (config.file.tls) {
-    options.tls_options.min_version = config.tls.only_tls13 ? serve::TlsVersion::kTls13
-                                                            : serve::TlsVersion::kTls12;
+    options.tls_options.min_version =
+        config.tls.only_tls13 ? serve::TlsVersion::kTls13 : serve::TlsVersion::kTls12;
     for (const std::string& suite : config.file.tls->cipher_suites) {
       options.tls_options.cipher_suites.push_back(suite);
     }
@@ -234,13 +234,13 @@ class Controller {
     };
     for (const std::string_view path : webhook::AdmissionPaths()) {
       router.Post(std::string(path),
-                  serve::JsonHandler([this, path, view](const api::Json& review)
-                                         -> absl::StatusOr<api::Json> {
-                    const absl::Time start = absl::Now();
-                    api::Json answer = webhook::HandleAdmissionReview(path, review, *view());
-                    metrics_.WebhookRequest(std::string(path), 200, absl::Now() - start);
-                    return answer;
-                  }));
+                  serve::JsonHandler(
+                      [this, path, view](const api::Json& review) -> absl::StatusOr<api::Json> {
+                        const absl::Time start = absl::Now();
+                        api::Json answer = webhook::HandleAdmissionReview(path, review, *view());
+                        metrics_.WebhookRequest(std::string(path), 200, absl::Now() - start);
+                        return answer;
+                      }));
     }
     router.Post(webhook::kConversionPath,
                 serve::JsonHandler([this](const api::Json& review) -> absl::StatusOr<api::Json> {
@@ -256,12 +256,12 @@ class Controller {
   int StartHealth() {
     if (!config_.health) return 0;
     serve::Router router;
-    serve::AddHealth(router,
-                     {config_.file.health.liveness_endpoint_name,
-                      config_.file.health.readiness_endpoint_name},
-                     [this]() -> std::string {
-                       return observer_.webhook_view() == nullptr ? "caches are not synced" : "";
-                     });
+    serve::AddHealth(
+        router,
+        {config_.file.health.liveness_endpoint_name, config_.file.health.readiness_endpoint_name},
+        [this]() -> std::string {
+          return observer_.webhook_view() == nullptr ? "caches are not synced" : "";
+        });
     serve::ServerOptions options = ServerOptionsFor("health", *config_.health, config_, log_);
     options.tls = false;
     return StartServer(std::move(options), std::move(router), health_server_);
@@ -269,13 +269,11 @@ class Controller {
 
   int StartMetrics() {
     if (!config_.metrics) return 0;
-    absl::StatusOr<serve::ServingCertificate> certificate =
-        serve::SelfSigned({"localhost", "127.0.0.1", "sluice-metrics"}, absl::Now(),
-                          serve::kDefaultLeafLifetime);
+    absl::StatusOr<serve::ServingCertificate> certificate = serve::SelfSigned(
+        {"localhost", "127.0.0.1", "sluice-metrics"}, absl::Now(), serve::kDefaultLeafLifetime);
     if (!certificate.ok()) return Complain(std::string(certificate.status().message()));
     serve::Router router;
-    auto ask = [this](const std::string& path,
-                      const api::Json& body) -> absl::StatusOr<api::Json> {
+    auto ask = [this](const std::string& path, const api::Json& body) -> absl::StatusOr<api::Json> {
       kube::HttpRequest request;
       request.method = "POST";
       request.path_and_query = path;
@@ -287,7 +285,8 @@ class Controller {
     };
     auto authorizer = std::make_shared<serve::CachingAuthorizer>(
         std::make_unique<serve::ReviewAuthorizer>(ask), [] { return absl::Now(); });
-    serve::AddMetrics(router, [this] { return metrics_.Text(); }, authorizer);
+    serve::AddMetrics(
+        router, [this] { return metrics_.Text(); }, authorizer);
     serve::ServerOptions options = ServerOptionsFor("metrics", *config_.metrics, config_, log_);
     options.certificate = *certificate;
     return StartServer(std::move(options), std::move(router), metrics_server_);

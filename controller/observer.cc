@@ -85,9 +85,9 @@ void ShellObserver::OnWorkload(const api::Workload* before, const api::Workload*
   if (Is(before, api::kQuotaReserved) && !Is(after, api::kQuotaReserved) &&
       Is(after, api::kEvicted) && before->status.admission) {
     const api::Condition* evicted = api::FindCondition(after->status.conditions, api::kEvicted);
-    metrics_.Observe(metrics::EvictionCompletedRecord{
-        before->status.admission->cluster_queue, evicted->reason,
-        now - evicted->last_transition_time.value_or(now)});
+    metrics_.Observe(
+        metrics::EvictionCompletedRecord{before->status.admission->cluster_queue, evicted->reason,
+                                         now - evicted->last_transition_time.value_or(now)});
   }
   if (turned(api::kFinished)) Finished(*after, now);
 }
@@ -128,8 +128,8 @@ void ShellObserver::Finished(const api::Workload& workload, absl::Time now) {
   }
   metrics_.Observe(record);
   const api::Condition* finished = api::FindCondition(workload.status.conditions, api::kFinished);
-  log_.Info("finished", {{"workload", workload.metadata.Key().ToString()},
-                         {"reason", finished->reason}});
+  log_.Info("finished",
+            {{"workload", workload.metadata.Key().ToString()}, {"reason", finished->reason}});
 }
 
 void ShellObserver::OnDecision(const admission::Decision& decision, absl::Time) {
@@ -137,22 +137,20 @@ void ShellObserver::OnDecision(const admission::Decision& decision, absl::Time) 
   ++decisions_;
   if (admit) ++admissions_;
   if (!log_.Enabled(loop::LogLevel::kDebug)) return;
-  log_.Debug(admit ? "quota reserved" : "waits",
-             {{"workload", decision.info->Key().ToString()},
-              {"clusterQueue", decision.info->cluster_queue},
-              {"reason", decision.reason},
-              {"message", decision.message}});
+  log_.Debug(admit ? "quota reserved" : "waits", {{"workload", decision.info->Key().ToString()},
+                                                  {"clusterQueue", decision.info->cluster_queue},
+                                                  {"reason", decision.reason},
+                                                  {"message", decision.message}});
 }
 
 void ShellObserver::OnRejected(const state::Rejection& rejection, bool first, uint64_t count) {
   const char* kind = api::InfoOf(rejection.ref.kind).name;
   metrics_.ObjectRejected(kind);
   if (!first) return;
-  log_.Warn("object cannot be read and is ignored",
-            {{"kind", kind},
-             {"object", rejection.ref.key.ToString()},
-             {"error", rejection.error},
-             {"total", static_cast<int64_t>(count)}});
+  log_.Warn("object cannot be read and is ignored", {{"kind", kind},
+                                                     {"object", rejection.ref.key.ToString()},
+                                                     {"error", rejection.error},
+                                                     {"total", static_cast<int64_t>(count)}});
 }
 
 void ShellObserver::OnRefused(const state::Action& action, const state::Reply& reply) {

@@ -21,8 +21,7 @@ class ShellObserver : public reconcile::Observer {
       : log_(std::move(log)), metrics_(metrics), config_(config) {}
 
   void OnChange(const state::Ref& ref) override;
-  void OnWorkload(const api::Workload* before, const api::Workload* after,
-                  absl::Time now) override;
+  void OnWorkload(const api::Workload* before, const api::Workload* after, absl::Time now) override;
   void OnDecision(const admission::Decision& decision, absl::Time now) override;
   void OnRejected(const state::Rejection& rejection, bool first, uint64_t count) override;
   void OnRefused(const state::Action& action, const state::Reply& reply) override;
@@ -45,8 +44,8 @@ class ShellObserver : public reconcile::Observer {
   absl::btree_set<ObjectKey> changed_jobs_;
   bool webhook_view_stale_ = true;
   bool metrics_view_stale_ = true;
-  int decisions_ = 0;   // of this batch
-  int admissions_ = 0;  // of this batch
+  int decisions_ = 0;    // of this batch
+  int admissions_ = 0;   // of this batch
   bool counts_ = false;  // transitions are counted only by the leader
   absl::Time next_metrics_view_ = absl::InfinitePast();
   Published<webhook::View> webhook_view_;

@@ -81,7 +81,7 @@ metrics::ClusterQueueView ClusterQueueViewOf(const state::World& world,
   view.name = name;
   view.cohort = queue.spec.cohort_name;
   view.root_cohort = queue.spec.cohort_name;
-  view.status = queue.metadata.Deleting()        ? Status::kTerminating
+  view.status = queue.metadata.Deleting()       ? Status::kTerminating
                 : world.ActivityOf(name).active ? Status::kActive
                                                 : Status::kPending;
   const queueing::PendingCounts pending = world.queues().Pending(name);
@@ -120,9 +120,9 @@ metrics::LocalQueueView LocalQueueViewOf(const state::World& world, const Object
   view.name = key.name;
   view.cluster_queue = queue.spec.cluster_queue;
   const api::Condition* active = api::FindCondition(queue.status.conditions, api::kActive);
-  view.active = active == nullptr                                   ? Active::kUnknown
+  view.active = active == nullptr                               ? Active::kUnknown
                 : active->status == api::ConditionStatus::kTrue ? Active::kTrue
-                                                                    : Active::kFalse;
+                                                                : Active::kFalse;
   const queueing::PendingCounts pending = world.queues().PendingOfLocalQueue(key);
   view.pending_active = pending.active;
   view.pending_inadmissible = pending.inadmissible;
@@ -159,8 +159,8 @@ void JobIndex::SetSynced() {
   synced_ = true;
 }
 
-webhook::OwnerLookup::Answer JobIndex::Find(const std::string& api_version,
-                                            const std::string& kind, const ObjectKey& key) const {
+webhook::OwnerLookup::Answer JobIndex::Find(const std::string& api_version, const std::string& kind,
+                                            const ObjectKey& key) const {
   if (!api_version.starts_with("batch/") || kind != "Job") return {Answer::Kind::kNotWatched, {}};
   absl::MutexLock lock(&mutex_);
   const auto found = owners_.find(key);
@@ -198,8 +198,7 @@ std::shared_ptr<const metrics::MetricsView> MakeMetricsView(const state::World& 
   }
   auto view = std::make_shared<metrics::MetricsView>();
   for (const auto& [key, queue] : world.cluster_queues().all()) {
-    view->cluster_queues.push_back(
-        ClusterQueueViewOf(world, *queue, by_cluster_queue[key.name]));
+    view->cluster_queues.push_back(ClusterQueueViewOf(world, *queue, by_cluster_queue[key.name]));
   }
   const auto& local = config.file.metrics.local_queue_metrics;
   if (local && local->enable) {

@@ -4,6 +4,7 @@
 #   e2e/test.sh                   unit tests, then the suites against a real control plane
 #   e2e/test.sh --unit            only the unit tests
 #   e2e/test.sh --suite NAME ...  only these suites (and the build)
+#   e2e/test.sh --bench           only the measurements of e2e/bench, with their table at the end
 #
 # Long output goes to files under build/log and build/e2e. The last line tells the numbers of tests.
 set -euo pipefail
@@ -40,10 +41,10 @@ unit_tests() {
   skipped=$((skipped + left_out))
 }
 
-suite() { # NAME
+suite() { # NAME [DIRECTORY]
   local log=$logs/suite-$1.log bad status=0
   run_logged "$log" "suite $1" env -C "$sluice_root/e2e" \
-    go test -v -count=1 -parallel 8 -timeout 40m "./suites/$1" || status=$?
+    go test -v -count=1 -parallel 8 -timeout 40m "./${2:-suites/$1}" || status=$?
   count() { grep -c "^ *--- $1: " "$log" || true; }
   bad=$(count FAIL)
   if [ "$status" -ne 0 ] && [ "$bad" -eq 0 ]; then bad=1; fi
@@ -61,12 +62,13 @@ go_sources_are_clean() {
 }
 
 main() {
-  local unit=yes suites=() directory name only_unit=no
+  local unit=yes suites=() directory name only_unit=no bench=no
   while [ $# -gt 0 ]; do
     case $1 in
       --unit) only_unit=yes ;;
+      --bench) unit=no; bench=yes ;;
       --suite) unit=no; suites+=("${2:?--suite needs a name}"); shift ;;
-      *) sed -n '2,8s/^# \{0,1\}//p' "${BASH_SOURCE[0]}" >&2; exit 2 ;;
+      *) sed -n '2,9s/^# \{0,1\}//p' "${BASH_SOURCE[0]}" >&2; exit 2 ;;
     esac
     shift
   done
@@ -87,7 +89,10 @@ main() {
       failed=$((failed + 1))
     else
       go_sources_are_clean || failed=$((failed + 1))
-      if [ "${#suites[@]}" -eq 0 ]; then
+      if [ "$bench" = yes ]; then
+        suite bench bench
+        sed -n '/^| /p' "$logs/suite-bench.log"
+      elif [ "${#suites[@]}" -eq 0 ]; then
         for directory in "$sluice_root"/e2e/suites/*/; do suites+=("$(basename "$directory")"); done
       fi
       for name in "${suites[@]}"; do suite "$name"; done

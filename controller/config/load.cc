@@ -32,7 +32,8 @@ absl::StatusOr<FileVersion> VersionOf(const api::Json& document) {
   // A file that names neither is one of the current version.
   if (version == nullptr && kind == nullptr) return FileVersion::kV1beta2;
   if (kind == nullptr || kind->AsString() != "Configuration") {
-    return InvalidArgument("kind: must be Configuration, not \"{}\"", kind == nullptr ? "" : kind->AsString());
+    return InvalidArgument("kind: must be Configuration, not \"{}\"",
+                           kind == nullptr ? "" : kind->AsString());
   }
   const std::string text = version == nullptr ? "" : version->AsString();
   if (text == fmt::format("{}/v1beta2", kGroup)) return FileVersion::kV1beta2;

@@ -6,7 +6,9 @@ import (
 	"path/filepath"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
 // Names that follow from the release's name and namespace.
@@ -70,15 +72,29 @@ func (c *Cluster) InstallWithController() error {
 
 // HoldLease takes the controllers' lease for a long time, so that none of them leads.
 func (c *Cluster) HoldLease() error {
+	return c.setLease("somebody-else", 86400)
+}
+
+// ReleaseLease takes the lease from its holder, which must not be a running controller.
+func (c *Cluster) ReleaseLease() error { return c.setLease("", 1) }
+
+func (c *Cluster) setLease(holder string, seconds int64) error {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	now := time.Now().UTC().Format("2006-01-02T15:04:05.000000Z")
 	lease := Parsef(`
 apiVersion: coordination.k8s.io/v1
 kind: Lease
 metadata: {name: %s, namespace: %s}
-spec: {holderIdentity: somebody-else, leaseDurationSeconds: 86400, acquireTime: %q, renewTime: %q}
-`, LeaseName, SystemNamespace, time.Now().UTC().Format("2006-01-02T15:04:05.000000Z"),
-		time.Now().UTC().Format("2006-01-02T15:04:05.000000Z"))
-	_, err := c.Create(context.Background(), lease)
-	return err
+spec: {holderIdentity: %q, leaseDurationSeconds: %d, acquireTime: %q, renewTime: %q}
+`, LeaseName, SystemNamespace, holder, seconds, now, now)
+	_, err := c.Create(ctx, lease)
+	if !apierrors.IsAlreadyExists(err) {
+		return err
+	}
+	return c.Change(ctx, lease.GroupVersionKind(), SystemNamespace, LeaseName, func(object *unstructured.Unstructured) {
+		object.Object["spec"] = lease.Object["spec"]
+	})
 }
 
 // shippedConfiguration is the configuration file as the chart installed it.

@@ -23,6 +23,7 @@ type Event string
 const (
 	Created  Event = "Workload created"
 	Reserved Event = "quota reserved"
+	Admitted Event = "Workload admitted"
 	Started  Event = "Job started"
 	Finished Event = "Workload finished"
 )
@@ -49,6 +50,7 @@ type entry struct {
 	running, over      bool
 	starts, admissions int
 	reserved, finished bool
+	admitted           bool
 	workloads          map[string]bool
 }
 
@@ -179,6 +181,11 @@ func (l *Ledger) absorbWorkload(kind watch.EventType, workload *unstructured.Uns
 		l.tell(owner, Reserved)
 	}
 	e.reserved = reserved
+	admitted := ConditionOf(workload, "Admitted").Status == "True"
+	if admitted && !e.admitted {
+		l.tell(owner, Admitted)
+	}
+	e.admitted = admitted
 	finished := ConditionOf(workload, "Finished").Status == "True"
 	if finished && !e.finished {
 		l.tell(owner, Finished)
@@ -219,6 +226,19 @@ func (l *Ledger) Check(t testing.TB) {
 	if len(l.problems) > 0 {
 		t.FailNow()
 	}
+}
+
+// Running is the number of Jobs that are not suspended.
+func (l *Ledger) Running() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	count := 0
+	for _, e := range l.jobs {
+		if e.running {
+			count++
+		}
+	}
+	return count
 }
 
 // Unfinished are the Jobs whose Workload is not finished yet, of those the ledger knows.

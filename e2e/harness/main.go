@@ -37,13 +37,16 @@ type Options struct {
 // Shared is the cluster of this test process, set by Main.
 var Shared *Cluster
 
+// Runner runs tests: *testing.M, or what a suite puts around it.
+type Runner interface{ Run() int }
+
 // Main is the body of a suite's TestMain: it brings the cluster up, runs the tests, and takes down
 // what it started.
-func Main(m *testing.M, options Options) {
+func Main(m Runner, options Options) {
 	os.Exit(run(m, options))
 }
 
-func run(m *testing.M, options Options) int {
+func run(m Runner, options Options) int {
 	cluster, err := Start(options)
 	if cluster != nil {
 		defer cluster.Close()

@@ -8,8 +8,8 @@
 
 namespace sluice {
 
-// Source of the current time. Only the shell and the simulator implement it; everything that decides
-// gets an instant as a parameter.
+// Source of the current time. Only the shell and the simulator implement it; everything that
+// decides gets an instant as a parameter.
 class Clock {
  public:
   virtual ~Clock() = default;

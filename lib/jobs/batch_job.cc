@@ -13,7 +13,8 @@ namespace {
 
 constexpr char kCompletionIndexLabel[] = "batch.kubernetes.io/job-completion-index";
 // Labels by which the Job controller finds its pods. They belong to the one Job and stay on it.
-constexpr const char* kManagedLabels[] = {"job-name", "controller-uid", "batch.kubernetes.io/job-name",
+constexpr const char* kManagedLabels[] = {"job-name", "controller-uid",
+                                          "batch.kubernetes.io/job-name",
                                           "batch.kubernetes.io/controller-uid"};
 // Those that a Workload must not carry over to another Job of the same name.
 constexpr const char* kUidLabels[] = {"job-name", "controller-uid",
@@ -43,7 +44,8 @@ void CountIndexes(const std::string& text, int32_t limit, std::set<int32_t>& ind
     const auto first = ParseInt32(part.substr(0, dash));
     const auto last = dash == std::string::npos ? first : ParseInt32(part.substr(dash + 1));
     if (!first || !last || *first < 0) continue;
-    for (int32_t index = *first; index <= std::min(*last, limit - 1); ++index) indexes.insert(index);
+    for (int32_t index = *first; index <= std::min(*last, limit - 1); ++index)
+      indexes.insert(index);
   }
 }
 
@@ -78,7 +80,8 @@ void DiffMapInto(api::Json& patch, const char* parent, const char* key, const ap
   if (!diff.AsObject().empty()) patch[parent].Set(key, std::move(diff));
 }
 
-void DiffListInto(api::Json& patch, const char* key, const api::Json& now, const api::Json& wanted) {
+void DiffListInto(api::Json& patch, const char* key, const api::Json& now,
+                  const api::Json& wanted) {
   const api::Json* old = now.Find("spec", key);
   const api::Json* value = wanted.Find("spec", key);
   if (SemanticallyEqual(old, value)) return;
@@ -192,8 +195,7 @@ std::vector<api::ReclaimablePod> BatchJob::Reclaimable(const api::Job& job) {
 absl::StatusOr<JobPatch> BatchJob::Start(const api::Job& job,
                                          const std::vector<PodSetInfo>& infos) {
   if (infos.size() != 1) {
-    return absl::FailedPreconditionError(
-        fmt::format("expecting 1 podset, got {}", infos.size()));
+    return absl::FailedPreconditionError(fmt::format("expecting 1 podset, got {}", infos.size()));
   }
   const api::Json now = TemplateJson(job.spec.pod_template);
   api::Json wanted = now;
@@ -207,15 +209,16 @@ absl::StatusOr<JobPatch> BatchJob::Start(const api::Job& job,
 
 std::optional<JobPatch> BatchJob::NextStop(const api::Job& job, const api::Workload* workload) {
   if (!RawSuspended(job)) {
-    return JobPatch{"", api::Json::MakeObject(
-                            {{"metadata", api::Json::MakeObject(
-                                              {{"annotations", api::Json::MakeObject(
-                                                                   {{api::kStopping, "true"}})}})},
-                             {"spec", api::Json::MakeObject({{"suspend", true}})}})};
+    return JobPatch{
+        "", api::Json::MakeObject(
+                {{"metadata",
+                  api::Json::MakeObject(
+                      {{"annotations", api::Json::MakeObject({{api::kStopping, "true"}})}})},
+                 {"spec", api::Json::MakeObject({{"suspend", true}})}})};
   }
   if (job.status.start_time) {
-    return JobPatch{"status", api::Json::MakeObject({{"status", api::Json::MakeObject(
-                                                                    {{"startTime", nullptr}})}})};
+    return JobPatch{"status", api::Json::MakeObject(
+                                  {{"status", api::Json::MakeObject({{"startTime", nullptr}})}})};
   }
   // The API server lets the template change only when no pod is left. Until then the mark stays.
   if (job.status.active != 0) return std::nullopt;

@@ -52,8 +52,7 @@ Json PodSetJson(const api::PodSet& pod_set, bool partial_admission) {
   return json;
 }
 
-bool SameTolerations(const std::vector<api::Toleration>& a,
-                     const std::vector<api::Toleration>& b) {
+bool SameTolerations(const std::vector<api::Toleration>& a, const std::vector<api::Toleration>& b) {
   return a == b;
 }
 
@@ -166,15 +165,13 @@ absl::StatusOr<Json> WorkloadSpec(const state::World& world, const api::ObjectMe
   return spec;
 }
 
-absl::StatusOr<NewWorkload> ConstructWorkload(const state::World& world,
-                                              const api::ObjectMeta& job,
+absl::StatusOr<NewWorkload> ConstructWorkload(const state::World& world, const api::ObjectMeta& job,
                                               std::vector<api::PodSet> pod_sets) {
   ASSIGN_OR_RETURN(Json spec, WorkloadSpec(world, job, pod_sets, std::nullopt));
   const bool short_names = world.settings().gates.Enabled("ShortWorkloadNames");
   NewWorkload workload;
-  workload.key = {job.ns,
-                  WorkloadName({BatchJob::kKind, BatchJob::kGroup, job.name, job.uid, ""},
-                               short_names ? 63 : 253)};
+  workload.key = {job.ns, WorkloadName({BatchJob::kKind, BatchJob::kGroup, job.name, job.uid, ""},
+                                       short_names ? 63 : 253)};
   Json labels = Json::MakeObject();
   for (const std::string& key : world.settings().integrations.label_keys_to_copy) {
     if (const auto found = job.labels.find(key); found != job.labels.end()) {
@@ -236,14 +233,13 @@ absl::StatusOr<std::vector<PodSetInfo>> InfosOf(const state::World& world,
       }
     }
     for (const api::AdmissionCheckState& check : workload.status.admission_checks) {
-      const auto update = std::find_if(
-          check.pod_set_updates.begin(), check.pod_set_updates.end(),
-          [&](const api::PodSetUpdate& u) { return u.name == assignment.name; });
+      const auto update =
+          std::find_if(check.pod_set_updates.begin(), check.pod_set_updates.end(),
+                       [&](const api::PodSetUpdate& u) { return u.name == assignment.name; });
       if (update == check.pod_set_updates.end()) continue;
-      const PodSetInfo extra{update->name,          0,
-                             update->labels,        update->annotations,
-                             update->node_selector, update->tolerations,
-                             {}};
+      const PodSetInfo extra{
+          update->name,        0, update->labels, update->annotations, update->node_selector,
+          update->tolerations, {}};
       if (absl::Status merged = Merge(info, extra); !merged.ok()) {
         return Annotate(merged, "in admission check \"" + check.name + "\"");
       }

@@ -37,8 +37,7 @@ struct NewWorkload {
   api::Json body;  // the object to create
 };
 // The Workload of a job.
-absl::StatusOr<NewWorkload> ConstructWorkload(const state::World& world,
-                                              const api::ObjectMeta& job,
+absl::StatusOr<NewWorkload> ConstructWorkload(const state::World& world, const api::ObjectMeta& job,
                                               std::vector<api::PodSet> pod_sets);
 // spec of that Workload, for an update in place; `active` keeps the given value.
 absl::StatusOr<api::Json> WorkloadSpec(const state::World& world, const api::ObjectMeta& job,

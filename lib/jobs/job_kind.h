@@ -1,7 +1,7 @@
 // A kind of job, as the reconciler sees it.
 //
-// Each kind answers the same questions (what pods, suspended, active, finished, ready) and knows how
-// it is started and stopped. Everything else about jobs is common and lies in reconcile/job.h.
+// Each kind answers the same questions (what pods, suspended, active, finished, ready) and knows
+// how it is started and stopped. Everything else about jobs is common and lies in reconcile/job.h.
 #pragma once
 
 #include <absl/status/statusor.h>

@@ -96,9 +96,9 @@ absl::Status MergeIntoTemplate(api::Json& pod_template, const PodSetInfo& info) 
       }
     }
     for (const api::Toleration& toleration : info.tolerations) {
-      const bool known =
-          std::any_of(present.begin(), present.end(),
-                      [&](const api::Toleration& t) { return SameToleration(t, toleration); });
+      const bool known = std::any_of(present.begin(), present.end(), [&](const api::Toleration& t) {
+        return SameToleration(t, toleration);
+      });
       if (!known) spec["tolerations"].Append(api::Encode(toleration));
     }
   }

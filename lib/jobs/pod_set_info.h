@@ -23,8 +23,8 @@ struct PodSetInfo {
 };
 
 // Adds `update` to `info`. A key that both have with different values is a FailedPrecondition that
-// names the map, the key and both values: no retry can mend it. Tolerations and gates that are there
-// already are not repeated.
+// names the map, the key and both values: no retry can mend it. Tolerations and gates that are
+// there already are not repeated.
 absl::Status Merge(PodSetInfo& info, const PodSetInfo& update);
 
 // The same merge into a pod template in JSON ({"metadata": ..., "spec": ...}).

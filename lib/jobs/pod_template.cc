@@ -35,8 +35,8 @@ bool SameQuantities(const api::Json* a, const api::Json* b) {
   });
 }
 
-// Fields of a container that the API server fills in for a Job but not inside a Workload. A Workload
-// written by hand need not repeat them.
+// Fields of a container that the API server fills in for a Job but not inside a Workload. A
+// Workload written by hand need not repeat them.
 bool DefaultedByServer(const std::string& field) {
   return field == "imagePullPolicy" || field == "terminationMessagePath" ||
          field == "terminationMessagePolicy";

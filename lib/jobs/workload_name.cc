@@ -23,8 +23,9 @@ std::string ShortHash(const std::string& text) {
 std::string WorkloadName(const WorkloadOwner& owner, size_t max_length) {
   std::string prefix = owner.kind + "-" + owner.name;
   std::transform(prefix.begin(), prefix.begin() + static_cast<std::ptrdiff_t>(owner.kind.size()),
-                 prefix.begin(),
-                 [](char c) { return static_cast<char>(std::tolower(static_cast<unsigned char>(c))); });
+                 prefix.begin(), [](char c) {
+                   return static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+                 });
   prefix.resize(std::min(prefix.size(), max_length - kHashDigits - 1));
   std::string hashed = owner.kind + "\n" + owner.group + "\n" + owner.name + "\n" + owner.uid;
   if (!owner.extra.empty()) hashed += "\n" + owner.extra;

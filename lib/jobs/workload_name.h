@@ -1,8 +1,8 @@
 // Names of the Workloads that belong to jobs.
 //
 // The name is "<kind in lower case>-<owner name>-<hash>", cut so that it stays a valid object name.
-// The hash is taken over kind, group, owner name and UID, so that two jobs of one name that live one
-// after the other have different Workloads. Other programs compute the same names (Kueue
+// The hash is taken over kind, group, owner name and UID, so that two jobs of one name that live
+// one after the other have different Workloads. Other programs compute the same names (Kueue
 // documentation, "Workload"), so the form is part of the API.
 #pragma once
 

@@ -58,16 +58,16 @@ bool EventRecorder::TakeToken(const std::string& uid, absl::Time now) {
     started_ = true;
     total_ = {static_cast<double>(options_.total_burst), now};
   }
-  total_.tokens = std::min(static_cast<double>(options_.total_burst),
-                           total_.tokens + absl::ToDoubleSeconds(now - total_.filled) *
-                                               options_.total_per_second);
+  total_.tokens = std::min(
+      static_cast<double>(options_.total_burst),
+      total_.tokens + absl::ToDoubleSeconds(now - total_.filled) * options_.total_per_second);
   total_.filled = now;
   const auto [found, fresh] =
       buckets_.try_emplace(uid, Bucket{static_cast<double>(options_.object_burst), now});
   Bucket& bucket = found->second;
-  bucket.tokens = std::min(static_cast<double>(options_.object_burst),
-                           bucket.tokens + absl::FDivDuration(now - bucket.filled,
-                                                              options_.object_refill));
+  bucket.tokens =
+      std::min(static_cast<double>(options_.object_burst),
+               bucket.tokens + absl::FDivDuration(now - bucket.filled, options_.object_refill));
   bucket.filled = now;
   if (total_.tokens < 1 || bucket.tokens < 1) return false;
   total_.tokens -= 1;
@@ -85,7 +85,8 @@ void EventRecorder::Forget(absl::Time now) {
   const absl::Duration full = options_.object_refill * options_.object_burst;
   for (auto it = buckets_.begin(); it != buckets_.end();) {
     const double missing = options_.object_burst - it->second.tokens;
-    const bool refilled = now - it->second.filled > std::min(full, missing * options_.object_refill);
+    const bool refilled =
+        now - it->second.filled > std::min(full, missing * options_.object_refill);
     it = refilled ? buckets_.erase(it) : std::next(it);
   }
 }

@@ -2,9 +2,9 @@
 //
 // The same note about the same object within six minutes is one event with a series: the second one
 // updates it, later ones at most every thirty minutes. Each object has a budget of 25 events that
-// refills slowly, and the whole process one of its own, so that a storm of decisions does not become
-// a storm of writes. Source: Kubernetes enhancement 383, "Redesign Event API"; client-go's defaults.
-// Single thread; pure.
+// refills slowly, and the whole process one of its own, so that a storm of decisions does not
+// become a storm of writes. Source: Kubernetes enhancement 383, "Redesign Event API"; client-go's
+// defaults. Single thread; pure.
 #pragma once
 
 #include <absl/container/btree_map.h>

@@ -24,8 +24,8 @@ bool Has(const api::Workload& workload, const char* condition) {
   return api::IsTrue(workload.status.conditions, condition);
 }
 
-// The UID instead of a resource version: the Job controller writes the status all the time, and what
-// must never happen is only that the patch meets another Job of the same name.
+// The UID instead of a resource version: the Job controller writes the status all the time, and
+// what must never happen is only that the patch meets another Job of the same name.
 state::Action JobPatchAction(const api::Job& job, jobs::JobPatch patch) {
   patch.body["metadata"].Set("uid", job.metadata.uid);
   return MergePatchAction(api::Kind::kJob, job.metadata.Key(), patch.subresource,
@@ -47,7 +47,8 @@ class JobPass {
         job_(job),
         now_(now),
         options_(StatusOptionsOf(world.settings())),
-        pod_sets_(BatchJob::PodSets(job, world.settings().gates.Enabled("TopologyAwareScheduling"))),
+        pod_sets_(
+            BatchJob::PodSets(job, world.settings().gates.Enabled("TopologyAwareScheduling"))),
         prebuilt_(jobs::PrebuiltName(world.settings(), job.metadata)) {}
 
   Plan Run() {
@@ -128,9 +129,9 @@ class JobPass {
       return;
     }
     plan_.Add(DeleteAction(api::Kind::kWorkload, workload.metadata.Key(), workload.metadata.uid))
-        .notes.push_back(JobNote(
-            job_, false, "DeletedWorkload",
-            "Deleted not matching Workload: " + workload.metadata.Key().ToString()));
+        .notes.push_back(
+            JobNote(job_, false, "DeletedWorkload",
+                    "Deleted not matching Workload: " + workload.metadata.Key().ToString()));
   }
 
   // A waiting Workload follows the Job without losing its place.
@@ -151,10 +152,9 @@ class JobPass {
         .Add(MergePatchAction(api::Kind::kWorkload, workload.metadata.Key(), "",
                               Json::MakeObject({{"spec", *std::move(spec)}}),
                               workload.metadata.resource_version))
-        .notes.push_back(
-            JobNote(job_, false, "UpdatedWorkload",
-                    "Updated not matching Workload for suspended job: " +
-                        workload.metadata.Key().ToString()));
+        .notes.push_back(JobNote(job_, false, "UpdatedWorkload",
+                                 "Updated not matching Workload for suspended job: " +
+                                     workload.metadata.Key().ToString()));
     return true;
   }
 
@@ -205,8 +205,7 @@ class JobPass {
       return true;
     }
     if (!workload_->metadata.Deleting()) return false;
-    if (!Suspended() && !BatchJob::Finished(job_) &&
-        Stop(workload_.get(), "Workload is deleted")) {
+    if (!Suspended() && !BatchJob::Finished(job_) && Stop(workload_.get(), "Workload is deleted")) {
       return true;
     }
     RemoveFinalizer(*workload_);
@@ -230,8 +229,8 @@ class JobPass {
   }
 
   bool ComposeFailed(const absl::Status& status) {
-    const bool no_class = absl::IsNotFound(status) &&
-                          !job_.metadata.Label(api::kPriorityClassLabel).empty();
+    const bool no_class =
+        absl::IsNotFound(status) && !job_.metadata.Label(api::kPriorityClassLabel).empty();
     plan_.notes.push_back(JobNote(job_, true,
                                   no_class ? "WorkloadPriorityClassNotFound" : "ErrWorkloadCompose",
                                   std::string(status.message())));
@@ -402,8 +401,8 @@ class JobPass {
     if (workload_->spec.queue_name == QueueName(job_)) return;
     Json body = Json::MakeObject();
     body["spec"].Set("queueName", QueueName(job_).empty() ? Json() : Json(QueueName(job_)));
-    plan_.Add(MergePatchAction(api::Kind::kWorkload, workload_->metadata.Key(), "",
-                               std::move(body), workload_->metadata.resource_version));
+    plan_.Add(MergePatchAction(api::Kind::kWorkload, workload_->metadata.Key(), "", std::move(body),
+                               workload_->metadata.resource_version));
   }
 
   void StartOrStop() {
@@ -435,9 +434,9 @@ class JobPass {
     absl::StatusOr<jobs::JobPatch> patch = BatchJob::Start(job_, *infos);
     if (!patch.ok()) return fail(patch.status());
     plan_.Add(JobPatchAction(job_, *std::move(patch)))
-        .notes.push_back(JobNote(
-            job_, false, "Started",
-            "Admitted by clusterQueue " + workload_->status.admission->cluster_queue));
+        .notes.push_back(
+            JobNote(job_, false, "Started",
+                    "Admitted by clusterQueue " + workload_->status.admission->cluster_queue));
   }
 
   void NotePendingChecks() {

@@ -144,8 +144,9 @@ void Operator::OnReply(const state::Reply& reply, absl::Time now) {
 void Operator::OnRefused(const InFlight& write, const state::Reply& reply, absl::Time now) {
   if (observer_ != nullptr) observer_->OnRefused(write.action, reply);
   const bool conflict = reply.code == kConflict;
-  const absl::Duration pause =
-      reply.code == 0 ? kSettleTime : conflict ? kConflictTime : NextBackoff(write.owner);
+  const absl::Duration pause = reply.code == 0 ? kSettleTime
+                               : conflict      ? kConflictTime
+                                               : NextBackoff(write.owner);
   if (write.admission) {
     // It keeps counting until a newer object or the end of the pause tells: whether the write has
     // happened is not certain, and a queue's order must not depend on a lost answer.
@@ -223,9 +224,9 @@ absl::Time Operator::NextDue(absl::Time now) const {
   if (room && (world_.HasReleases() || world_.queues().HasHeads(now))) return now;
   if (!waiting_.empty()) next = std::min(next, now + absl::Milliseconds(50));
   const bool work = room && std::any_of(dirty_.begin(), dirty_.end(), [&](const state::Ref& ref) {
-    const auto blocked = blocked_.find(ref);
-    return !Busy(ref) && (blocked == blocked_.end() || blocked->second <= now);
-  });
+                      const auto blocked = blocked_.find(ref);
+                      return !Busy(ref) && (blocked == blocked_.end() || blocked->second <= now);
+                    });
   return work ? now : next;
 }
 

@@ -1,15 +1,15 @@
 // Operator: the body of the loop. Events go in, actions come out.
 //
 // Step takes one event into the World and notes what may need work. Run does the work that is due:
-// it admits what fits, reconciles touched objects and sends the writes. It can be called at any time
-// and does a bounded amount each time; NextDue says when to call it again without an event.
+// it admits what fits, reconciles touched objects and sends the writes. It can be called at any
+// time and does a bounded amount each time; NextDue says when to call it again without an event.
 //
 // Reads its own writes: an object with a write in flight is not decided about again until the reply
 // is in; the reply's object is taken in like a watch event; an admission counts from the moment it
 // is decided (assumed) until the API server has confirmed or refused it. After a refusal that a
-// newer object explains, the next try waits for that object. Every refused write is tried again with
-// growing pauses. Nothing that matters is kept here only: a new Operator over the same objects ends
-// in the same state.
+// newer object explains, the next try waits for that object. Every refused write is tried again
+// with growing pauses. Nothing that matters is kept here only: a new Operator over the same objects
+// ends in the same state.
 //
 // Single thread, no I/O, no clock. Only a leader writes; a follower keeps its World warm.
 #pragma once
@@ -58,9 +58,9 @@ struct OperatorOptions {
   int waiting_per_second = 100;
   // A new text for the same reason follows the last one after this time at the earliest.
   absl::Duration waiting_text_interval = absl::Seconds(5);
-  size_t max_in_flight = 2000;    // no new writes above this
-  size_t max_reconciles = 1000;   // per Run
-  size_t max_admissions = 1000;   // per Run
+  size_t max_in_flight = 2000;   // no new writes above this
+  size_t max_reconciles = 1000;  // per Run
+  size_t max_admissions = 1000;  // per Run
   absl::Duration first_backoff = absl::Milliseconds(100);
   absl::Duration max_backoff = absl::Seconds(60);
 };
@@ -134,7 +134,7 @@ class Operator {
   state::Refs dirty_;
   absl::btree_map<state::Ref, absl::Time> timers_;
   absl::btree_set<std::pair<absl::Time, state::Ref>> due_;
-  absl::btree_map<state::Ref, absl::Time> blocked_;  // not before that instant
+  absl::btree_map<state::Ref, absl::Time> blocked_;    // not before that instant
   absl::btree_map<state::Ref, state::Refs> unblocks_;  // target -> owners that wait for it
   absl::btree_map<state::Ref, int> failures_;          // in a row
 

@@ -12,9 +12,8 @@ void Operator::Admit(absl::Time now) {
   world_.RunReleases(now);
   if (!world_.queues().HasHeads(now)) return;
   const size_t room = options_.max_in_flight - essential_in_flight_;
-  const std::vector<admission::Decision> decisions =
-      admission::Schedule(world_.snapshot(), world_.queues(), now,
-                          std::min(options_.max_admissions, room));
+  const std::vector<admission::Decision> decisions = admission::Schedule(
+      world_.snapshot(), world_.queues(), now, std::min(options_.max_admissions, room));
   for (const admission::Decision& decision : decisions) {
     if (observer_ != nullptr) observer_->OnDecision(decision, now);
     const ObjectKey key = decision.info->Key();
@@ -87,8 +86,7 @@ bool Operator::SayWhyWaiting(const ObjectKey& key, const WaitingText& text, absl
   }
   const admission::StatusOptions status_options = StatusOptionsOf(world_.settings());
   const std::string reason = admission::PendingReason(text.reason, true, status_options);
-  const api::Condition* old =
-      api::FindCondition(workload->status.conditions, api::kQuotaReserved);
+  const api::Condition* old = api::FindCondition(workload->status.conditions, api::kQuotaReserved);
   const bool same_reason =
       old != nullptr && old->status == api::ConditionStatus::kFalse && old->reason == reason;
   if (same_reason) {
@@ -190,9 +188,9 @@ void Operator::Execute(const state::Ref& owner, Plan plan, absl::Time now) {
   }
   for (const Note& note : plan.notes) Record(note, now);
   for (Write& write : plan.writes) {
-    const bool queue_status = write.action.subresource == "status" &&
-                              (owner.kind == api::Kind::kClusterQueue ||
-                               owner.kind == api::Kind::kLocalQueue);
+    const bool queue_status =
+        write.action.subresource == "status" &&
+        (owner.kind == api::Kind::kClusterQueue || owner.kind == api::Kind::kLocalQueue);
     if (queue_status) queue_status_at_[owner] = now;
     Send(std::move(write.action), owner, std::move(write.notes), false);
   }

@@ -1,8 +1,8 @@
 // Plan: what a reconciler wants done for one object, as data.
 //
 // A reconciler is a function (key, World, now) -> Plan. It looks at the state, never at the event
-// that woke it, so calling it twice gives the same plan until something changed. Writes go to the API
-// server; notes become Kubernetes events once the write they belong to has succeeded.
+// that woke it, so calling it twice gives the same plan until something changed. Writes go to the
+// API server; notes become Kubernetes events once the write they belong to has succeeded.
 #pragma once
 
 #include <absl/time/time.h>

@@ -141,8 +141,8 @@ Plan ReconcileLocalQueue(const state::World& world, const ObjectKey& key, absl::
     status.flavors_usage.clear();
   } else {
     const state::QueueTotals& totals = world.LocalQueueTotals(key);
-    status.pending_workloads = static_cast<int32_t>(
-        stopped ? 0 : world.queues().PendingOfLocalQueue(key).Total());
+    status.pending_workloads =
+        static_cast<int32_t>(stopped ? 0 : world.queues().PendingOfLocalQueue(key).Total());
     status.reserving_workloads = totals.reserving;
     status.admitted_workloads = totals.admitted;
     status.flavors_reservation = LocalUsages(cluster_queue->spec, totals.reservation);

@@ -29,10 +29,10 @@ Plan ReconcileWorkload(const state::World& world, const ObjectKey& key, absl::Ti
 Plan ReconcileJob(const state::World& world, const ObjectKey& key, absl::Time now);
 
 // The write of a Workload's status by the manager of admissions. `strict`: fails with Conflict when
-// the Workload changed since `workload` was read. Adds the first PodsReady condition where readiness
-// is watched, which saves a write of its own.
-state::Action WorkloadStatusAction(const state::World& world, api::Workload workload, absl::Time now,
-                                   bool strict);
+// the Workload changed since `workload` was read. Adds the first PodsReady condition where
+// readiness is watched, which saves a write of its own.
+state::Action WorkloadStatusAction(const state::World& world, api::Workload workload,
+                                   absl::Time now, bool strict);
 
 // Reporting controllers of events.
 inline constexpr char kAdmissionSource[] = "kueue-admission";

@@ -62,9 +62,9 @@ class WorkloadPass {
     }
     Write& write = WriteStatus(std::move(next));
     if (workload_.status.admission) {
-      write.notes.push_back(
-          WorkloadNote(workload_, kWorkloadSource, false,
-                       "EvictedDueTo" + admission::EvictedReason(reason, cause), message));
+      write.notes.push_back(WorkloadNote(workload_, kWorkloadSource, false,
+                                         "EvictedDueTo" + admission::EvictedReason(reason, cause),
+                                         message));
     }
     return true;
   }
@@ -107,8 +107,7 @@ class WorkloadPass {
                                  workload_.metadata.resource_version));
       return true;
     }
-    plan_
-        .Add(DeleteAction(api::Kind::kWorkload, workload_.metadata.Key(), workload_.metadata.uid))
+    plan_.Add(DeleteAction(api::Kind::kWorkload, workload_.metadata.Key(), workload_.metadata.uid))
         .notes.push_back(WorkloadNote(workload_, kWorkloadSource, false, "Deleted",
                                       "Deleted finished workload due to elapsed retention"));
     return true;
@@ -216,8 +215,9 @@ class WorkloadPass {
     std::vector<std::string> names;
     for (const api::AdmissionCheckState& check : workload_.status.admission_checks) {
       if (check.state != state) continue;
-      names.push_back(check.message.empty() ? fmt::format("\"{}\"", check.name)
-                                            : fmt::format("\"{}\" ({})", check.name, check.message));
+      names.push_back(check.message.empty()
+                          ? fmt::format("\"{}\"", check.name)
+                          : fmt::format("\"{}\" ({})", check.name, check.message));
     }
     std::sort(names.begin(), names.end());
     return fmt::format("{} in {} state: {}",
@@ -262,8 +262,8 @@ class WorkloadPass {
     std::optional<absl::Time> latest;
     for (const api::AdmissionCheckState& check : workload_.status.admission_checks) {
       if (check.state != "Retry" || !check.requeue_after_seconds) continue;
-      const absl::Time time = check.last_transition_time.value_or(now_) +
-                              absl::Seconds(*check.requeue_after_seconds);
+      const absl::Time time =
+          check.last_transition_time.value_or(now_) + absl::Seconds(*check.requeue_after_seconds);
       latest = latest ? std::max(*latest, time) : time;
     }
     return latest;
@@ -374,8 +374,7 @@ class WorkloadPass {
       }
       Write& write = WriteStatus(std::move(next));
       if (std::string_view(granular) == admission::kAdmissionGated) {
-        write.notes.push_back(
-            WorkloadNote(workload_, kWorkloadSource, false, granular, message));
+        write.notes.push_back(WorkloadNote(workload_, kWorkloadSource, false, granular, message));
       }
       return true;
     };
@@ -462,8 +461,8 @@ Plan ReconcileWorkload(const state::World& world, const ObjectKey& key, absl::Ti
   return WorkloadPass(world, *workload, now).Run();
 }
 
-state::Action WorkloadStatusAction(const state::World& world, api::Workload workload, absl::Time now,
-                                   bool strict) {
+state::Action WorkloadStatusAction(const state::World& world, api::Workload workload,
+                                   absl::Time now, bool strict) {
   const bool of_job = workload.metadata.Controller() != nullptr;
   if (world.settings().wait_for_pods_ready && of_job &&
       api::FindCondition(workload.status.conditions, api::kPodsReady) == nullptr) {
@@ -476,8 +475,8 @@ state::Action WorkloadStatusAction(const state::World& world, api::Workload work
 
 Note WorkloadNote(const api::Workload& workload, const char* source, bool warning,
                   std::string reason, std::string message) {
-  return {api::Kind::kWorkload, workload.metadata.Key(), workload.metadata.uid, source,
-          warning,              std::move(reason),       std::move(message)};
+  return {api::Kind::kWorkload, workload.metadata.Key(), workload.metadata.uid, source, warning,
+          std::move(reason),    std::move(message)};
 }
 
 admission::StatusOptions StatusOptionsOf(const state::Settings& settings) {

@@ -9,6 +9,7 @@
 #include "api/schema.h"
 #include "base/check.h"
 #include "base/time.h"
+#include "sim/object_metadata.h"
 #include "sim/object_rules.h"
 #include "sim/webhook_view.h"
 #include "webhook/review.h"
@@ -22,8 +23,6 @@ using state::Action;
 using state::ObjectEvent;
 using state::Reply;
 using state::Verb;
-
-constexpr char kForeground[] = "foregroundDeletion";
 
 Reply Failure(int code, std::string reason, std::string message) {
   Reply reply;
@@ -47,9 +46,9 @@ Reply NotFoundReply(Kind kind, const std::string& name) {
   return Failure(404, "NotFound", fmt::format("{} \"{}\" not found", ResourceName(kind), name));
 }
 Reply ConflictReply(Kind kind, const std::string& name, const std::string& why) {
-  return Failure(409, "Conflict",
-                 fmt::format("Operation cannot be fulfilled on {} \"{}\": {}", ResourceName(kind),
-                             name, why));
+  return Failure(
+      409, "Conflict",
+      fmt::format("Operation cannot be fulfilled on {} \"{}\": {}", ResourceName(kind), name, why));
 }
 Reply InvalidReply(Kind kind, const std::string& name, const std::string& why) {
   return Failure(422, "Invalid",
@@ -84,26 +83,6 @@ Json Generated(Json object) {
   object.Erase("metadata");
   object.Erase("status");
   return object;
-}
-
-std::vector<std::string> Finalizers(const Json& object) {
-  std::vector<std::string> list;
-  if (const Json* finalizers = object.Find("metadata", "finalizers")) {
-    for (const Json& item : finalizers->AsArray()) list.push_back(item.AsString());
-  }
-  return list;
-}
-
-void SetFinalizers(Json& object, const std::vector<std::string>& list) {
-  if (list.empty()) {
-    object["metadata"].Erase("finalizers");
-    return;
-  }
-  object["metadata"].Set("finalizers", Json::Array(list.begin(), list.end()));
-}
-
-bool Deleting(const Json& object) {
-  return !object.GetString("metadata", "deletionTimestamp").empty();
 }
 
 // Lists and maps that became empty are not stored.
@@ -167,8 +146,7 @@ std::vector<Json> ApiServer::List(Kind kind) const {
 Reply ApiServer::Execute(const Action& action, absl::Time now) {
   Reply reply;
   const bool needs_object = action.verb != Verb::kCreate && action.verb != Verb::kApply;
-  if (!action.subresource.empty() &&
-      (action.subresource != "status" || !HasStatus(action.kind))) {
+  if (!action.subresource.empty() && (action.subresource != "status" || !HasStatus(action.kind))) {
     reply = Failure(404, "NotFound", "the server could not find the requested resource");
   } else if (needs_object && Find(action.kind, action.key) == nullptr) {
     reply = NotFoundReply(action.kind, action.key.name);
@@ -201,7 +179,8 @@ Reply ApiServer::Create(const Action& action, absl::Time now) {
   if (key.name.empty()) {
     const std::string prefix = object.GetString("metadata", "generateName");
     if (prefix.empty()) {
-      return InvalidReply(action.kind, "", "metadata.name: Required value: name or generateName is required");
+      return InvalidReply(action.kind, "",
+                          "metadata.name: Required value: name or generateName is required");
     }
     key.name = fmt::format("{}{:05}", prefix, next_name_++);
   }
@@ -221,8 +200,7 @@ Reply ApiServer::Store(Kind kind, ObjectKey key, Json object, const std::string&
     const Json* ns = Find(Kind::kNamespace, {"", key.ns});
     if (ns == nullptr) return NotFoundReply(Kind::kNamespace, key.ns);
     if (Deleting(*ns)) {
-      return Failure(403, "Forbidden",
-                     fmt::format("namespace {} is being terminated", key.ns));
+      return Failure(403, "Forbidden", fmt::format("namespace {} is being terminated", key.ns));
     }
     object["metadata"].Set("namespace", key.ns);
   }
@@ -234,8 +212,8 @@ Reply ApiServer::Store(Kind kind, ObjectKey key, Json object, const std::string&
   for (const char* field : {"resourceVersion", "deletionTimestamp", "managedFields"}) {
     metadata.Erase(field);
   }
-  const std::string uid = fmt::format(
-      "00000000-0000-4000-8000-{:02d}{:010d}", static_cast<int>(kind), last_uid_[kind] + 1);
+  const std::string uid = fmt::format("00000000-0000-4000-8000-{:02d}{:010d}",
+                                      static_cast<int>(kind), last_uid_[kind] + 1);
   metadata.Set("uid", uid);
   metadata.Set("creationTimestamp", sluice::FormatTime(now));
   metadata.Set("generation", 1);
@@ -273,8 +251,9 @@ Reply ApiServer::Patch(const Action& action, absl::Time now) {
     write.put = true;
     if (SchemaFor(action.kind) != nullptr &&
         write.next.GetString("metadata", "resourceVersion").empty()) {
-      return InvalidReply(action.kind, action.key.name,
-                          "metadata.resourceVersion: Invalid value: 0: must be specified for an update");
+      return InvalidReply(
+          action.kind, action.key.name,
+          "metadata.resourceVersion: Invalid value: 0: must be specified for an update");
     }
   } else if (action.verb == Verb::kMergePatch) {
     write.next = api::MergePatch(stored.object, action.body);
@@ -294,16 +273,16 @@ Reply ApiServer::Patch(const Action& action, absl::Time now) {
   const std::string live_uid = stored.object.GetString("metadata", "uid");
   if (!uid.empty() && uid != live_uid) {
     if (write.put) {
-      return ConflictReply(action.kind, action.key.name,
-                           fmt::format("Precondition failed: UID in precondition: {}, UID in object meta: {}",
-                                       uid, live_uid));
+      return ConflictReply(
+          action.kind, action.key.name,
+          fmt::format("Precondition failed: UID in precondition: {}, UID in object meta: {}", uid,
+                      live_uid));
     }
     return InvalidReply(action.kind, action.key.name,
                         "metadata.uid: Invalid value: field is immutable");
   }
-  const std::string manager =
-      (action.field_manager.empty() ? "unknown" : action.field_manager) +
-      (action.subresource.empty() ? "" : "/" + action.subresource);
+  const std::string manager = (action.field_manager.empty() ? "unknown" : action.field_manager) +
+                              (action.subresource.empty() ? "" : "/" + action.subresource);
   Json target = stored.object;
   if (!action.subresource.empty()) {
     const Json* status = write.next.Find("status");
@@ -325,7 +304,8 @@ Reply ApiServer::Patch(const Action& action, absl::Time now) {
 Reply ApiServer::Apply(const Action& action, absl::Time now) {
   if (action.field_manager.empty()) {
     return Failure(422, "Invalid",
-                   "PatchOptions.meta.k8s.io \"\" is invalid: fieldManager: Required value: is required for apply patch");
+                   "PatchOptions.meta.k8s.io \"\" is invalid: fieldManager: Required value: is "
+                   "required for apply patch");
   }
   const Json* live = Find(action.kind, action.key);
   const std::string uid = action.body.GetString("metadata", "uid");
@@ -344,9 +324,10 @@ Reply ApiServer::Apply(const Action& action, absl::Time now) {
     return ConflictReply(action.kind, action.key.name, kModified);
   }
   if (!uid.empty() && uid != live->GetString("metadata", "uid")) {
-    return ConflictReply(action.kind, action.key.name,
-                         fmt::format("Precondition failed: UID in precondition: {}, UID in object meta: {}",
-                                     uid, live->GetString("metadata", "uid")));
+    return ConflictReply(
+        action.kind, action.key.name,
+        fmt::format("Precondition failed: UID in precondition: {}, UID in object meta: {}", uid,
+                    live->GetString("metadata", "uid")));
   }
   Json config = Owned(action.body);
   DropNulls(config);
@@ -359,13 +340,13 @@ Reply ApiServer::Apply(const Action& action, absl::Time now) {
   const Json* schema = SchemaFor(action.kind);
   const std::string manager =
       action.field_manager + (action.subresource.empty() ? "" : "/" + action.subresource);
-  ApplyResult result = ApplyConfiguration(stored.object, config, schema, stored.ownership, manager,
-                                          action.force);
+  ApplyResult result =
+      ApplyConfiguration(stored.object, config, schema, stored.ownership, manager, action.force);
   if (!result.conflicts.empty()) {
-    return Failure(409, "Conflict",
-                   fmt::format("Apply failed with {} conflict{}: {}", result.conflicts.size(),
-                               result.conflicts.size() == 1 ? "" : "s",
-                               fmt::join(result.conflicts, ", ")));
+    return Failure(
+        409, "Conflict",
+        fmt::format("Apply failed with {} conflict{}: {}", result.conflicts.size(),
+                    result.conflicts.size() == 1 ? "" : "s", fmt::join(result.conflicts, ", ")));
   }
   return Replace({action.kind, action.key, action.subresource, std::move(result.object),
                   std::move(result.ownership), false},
@@ -408,7 +389,8 @@ Reply ApiServer::Replace(Write write, absl::Time now) {
     for (const std::string& finalizer : Finalizers(next)) {
       if (std::find(old.begin(), old.end(), finalizer) == old.end()) {
         return InvalidReply(write.kind, write.key.name,
-                            "metadata.finalizers: Forbidden: no new finalizers can be added if the object is being deleted");
+                            "metadata.finalizers: Forbidden: no new finalizers can be added if the "
+                            "object is being deleted");
       }
     }
   }
@@ -455,22 +437,24 @@ Reply ApiServer::Delete(const Action& action, absl::Time now) {
     const std::string wanted = action.body.GetString("preconditions", field);
     const std::string have = stored.object.GetString("metadata", field);
     if (!wanted.empty() && wanted != have) {
-      return ConflictReply(action.kind, action.key.name,
-                           fmt::format("Precondition failed: {} in precondition: {}, in object meta: {}",
-                                       field, wanted, have));
+      return ConflictReply(
+          action.kind, action.key.name,
+          fmt::format("Precondition failed: {} in precondition: {}, in object meta: {}", field,
+                      wanted, have));
     }
   }
   std::vector<std::string> finalizers = Finalizers(stored.object);
   const bool foreground = action.body.GetString("propagationPolicy") == "Foreground" &&
                           HasDependents(stored.object.GetString("metadata", "uid"));
-  if (foreground && std::find(finalizers.begin(), finalizers.end(), kForeground) == finalizers.end()) {
+  if (foreground &&
+      std::find(finalizers.begin(), finalizers.end(), kForeground) == finalizers.end()) {
     finalizers.push_back(kForeground);
   }
   if (finalizers.empty()) {
     stored.object["metadata"].Set("resourceVersion", NextVersion());
     Remove(action.kind, action.key);
-    return Success(200, Json::MakeObject({{"kind", "Status"}, {"apiVersion", "v1"},
-                                          {"status", "Success"}}));
+    return Success(
+        200, Json::MakeObject({{"kind", "Status"}, {"apiVersion", "v1"}, {"status", "Success"}}));
   }
   if (Deleting(stored.object) && finalizers == Finalizers(stored.object)) {
     return Success(200, stored.object);
@@ -532,9 +516,11 @@ Reply ApiServer::Mutate(Kind kind, Json& object) const {
   std::string text;
   SLUICE_CHECK(absl::Base64Unescape(encoded, &text), "the webhook's patch is not base64");
   const absl::StatusOr<Json> patch = api::ParseJson(text);
-  SLUICE_CHECK(patch.ok(), "the webhook's patch is no JSON: {}", std::string(patch.status().message()));
+  SLUICE_CHECK(patch.ok(), "the webhook's patch is no JSON: {}",
+               std::string(patch.status().message()));
   absl::StatusOr<Json> patched = api::ApplyJsonPatch(object, *patch);
-  SLUICE_CHECK(patched.ok(), "the webhook's patch does not apply: {}", std::string(patched.status().message()));
+  SLUICE_CHECK(patched.ok(), "the webhook's patch does not apply: {}",
+               std::string(patched.status().message()));
   object = *std::move(patched);
   return Success(200, {});
 }
@@ -563,86 +549,6 @@ Reply ApiServer::Check(Kind kind, const std::string& subresource, const Json* ol
 
 void ApiServer::Notify(ObjectEvent::Type type, Kind kind, const Json& object) const {
   if (listener_) listener_({type, kind, object});
-}
-
-bool ApiServer::HasDependents(const std::string& uid) const {
-  for (const auto& [kind, objects] : objects_) {
-    for (const auto& [key, stored] : objects) {
-      const Json* owners = stored.object.Find("metadata", "ownerReferences");
-      if (owners == nullptr) continue;
-      for (const Json& owner : owners->AsArray()) {
-        if (owner.GetString("uid") == uid) return true;
-      }
-    }
-  }
-  return false;
-}
-
-void ApiServer::CollectGarbage(absl::Time now) {
-  garbage_ = false;
-  std::vector<std::pair<Kind, ObjectKey>> candidates;
-  for (const auto& [kind, objects] : objects_) {
-    for (const auto& [key, stored] : objects) {
-      const bool owned = stored.object.Find("metadata", "ownerReferences") != nullptr;
-      if (owned || Deleting(stored.object)) candidates.emplace_back(kind, key);
-    }
-  }
-  const uint64_t before = version_;
-  for (const auto& [kind, key] : candidates) CollectOne(kind, key, now);
-  garbage_ = version_ != before;
-}
-
-void ApiServer::CollectOne(Kind kind, const ObjectKey& key, absl::Time now) {
-  const Json* object = Find(kind, key);
-  if (object == nullptr) return;
-  const std::vector<std::string> finalizers = Finalizers(*object);
-  const bool foreground =
-      std::find(finalizers.begin(), finalizers.end(), kForeground) != finalizers.end();
-  if (Deleting(*object)) {
-    if (!foreground || HasDependents(object->GetString("metadata", "uid"))) return;
-    std::vector<std::string> rest = finalizers;
-    std::erase(rest, kForeground);
-    Write write{kind, key, "", *object, objects_[kind][key].ownership, false};
-    SetFinalizers(write.next, rest);
-    Replace(std::move(write), now);
-    return;
-  }
-  const Json* owners = object->Find("metadata", "ownerReferences");
-  if (owners == nullptr) return;
-  Json alive = Json::MakeArray();
-  bool waits = false;  // an owner in foreground deletion wants its dependents gone first
-  for (const Json& owner : owners->AsArray()) {
-    if (!uids_.contains(owner.GetString("uid"))) continue;
-    const api::KindInfo* info = nullptr;
-    const std::string version = owner.GetString("apiVersion");
-    const size_t slash = version.find('/');
-    info = api::FindKind(slash == std::string::npos ? "" : version.substr(0, slash),
-                         owner.GetString("kind"));
-    const Json* live =
-        info == nullptr
-            ? nullptr
-            : Find(info->kind, {info->namespaced ? key.ns : "", owner.GetString("name")});
-    if (live != nullptr && Deleting(*live)) {
-      const std::vector<std::string> list = Finalizers(*live);
-      if (std::find(list.begin(), list.end(), kForeground) != list.end()) {
-        waits = true;
-        continue;
-      }
-    }
-    alive.Append(owner);
-  }
-  if (alive.AsArray().size() == owners->AsArray().size()) return;
-  Action action;
-  action.kind = kind;
-  action.key = key;
-  if (alive.AsArray().empty()) {
-    action.verb = Verb::kDelete;
-    action.body = Json::MakeObject({{"propagationPolicy", waits ? "Foreground" : "Background"}});
-  } else {
-    action.verb = Verb::kMergePatch;
-    action.body["metadata"].Set("ownerReferences", std::move(alive));
-  }
-  Execute(action, now);
 }
 
 }  // namespace sluice::sim

@@ -2,10 +2,10 @@
 //
 // Stores objects of every kind of api/kind.h as JSON. Understands create, update, merge patch, JSON
 // patch, server-side apply and delete with preconditions; keeps uid, resourceVersion, generation,
-// finalizers and deletion; separates the status subresource; prunes, defaults and checks the kinds of
-// kueue.x-k8s.io by their schemas and by the rules between old and new object; runs the real webhook
-// code; collects objects whose owners are gone. Refusals carry the code and reason of the API server;
-// the texts are its own.
+// finalizers and deletion; separates the status subresource; prunes, defaults and checks the kinds
+// of kueue.x-k8s.io by their schemas and by the rules between old and new object; runs the real
+// webhook code; collects objects whose owners are gone. Refusals carry the code and reason of the
+// API server; the texts are its own.
 //
 // Deterministic: uids and versions are counted, time is a parameter. Single thread. Not modelled:
 // managedFields inside objects, field selectors, paging, priority and fairness.
@@ -111,7 +111,8 @@ class ApiServer {
   absl::btree_set<std::string> uids_;
   Listener listener_;
   uint64_t version_ = 0;
-  absl::btree_map<api::Kind, uint64_t> last_uid_;  // counted per kind, so that names stay comparable
+  absl::btree_map<api::Kind, uint64_t>
+      last_uid_;  // counted per kind, so that names stay comparable
   uint64_t next_name_ = 1;
   bool garbage_ = false;
 };

@@ -235,8 +235,7 @@ FieldSet ChangedFields(const Json& before, const Json& after, const Json* schema
 }
 
 ApplyResult ApplyConfiguration(const Json& live, const Json& config, const Json* schema,
-                               const Ownership& ownership, const std::string& manager,
-                               bool force) {
+                               const Ownership& ownership, const std::string& manager, bool force) {
   ApplyResult result;
   result.ownership = ownership;
   const FieldSet wanted = FieldsOf(config, schema);
@@ -287,8 +286,8 @@ Ownership OwnershipAfterUpdate(const Json& before, const Json& after, const Json
   for (auto it = ownership.managers.begin(); it != ownership.managers.end();) {
     FieldSet kept;
     for (const FieldPath& path : it->second) {
-      const bool lost = !present.contains(path) || (it->first != key && changed.contains(path) &&
-                                                    !IsItem(path));
+      const bool lost =
+          !present.contains(path) || (it->first != key && changed.contains(path) && !IsItem(path));
       if (!lost) kept.insert(path);
     }
     it->second = std::move(kept);

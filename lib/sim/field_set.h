@@ -1,11 +1,10 @@
 // Field ownership: which manager set which field of an object, and server-side apply on top of it.
 //
-// A field is a path such as ".status.conditions[{"type":"Admitted"}].reason": members by name, items
-// of lists of type map by their keys, items of lists of type set by their value. Atomic lists and
-// values are leaves. List types come from the schema of the kind; without one, "conditions" is a
-// map by type and every other list is atomic.
-// Source: Kubernetes documentation, "Server-Side Apply".
-// Pure, single thread.
+// A field is a path such as ".status.conditions[{"type":"Admitted"}].reason": members by name,
+// items of lists of type map by their keys, items of lists of type set by their value. Atomic lists
+// and values are leaves. List types come from the schema of the kind; without one, "conditions" is
+// a map by type and every other list is atomic. Source: Kubernetes documentation, "Server-Side
+// Apply". Pure, single thread.
 #pragma once
 
 #include <absl/container/btree_map.h>
@@ -36,12 +35,13 @@ struct Ownership {
 struct ApplyResult {
   api::Json object;
   Ownership ownership;
-  std::vector<std::string> conflicts;  // fields of other managers with other values; not empty: refused
+  std::vector<std::string>
+      conflicts;  // fields of other managers with other values; not empty: refused
 };
 
 // Applies `config` (without apiVersion, kind and identifying metadata) by `manager`: its fields are
-// set, fields that the manager owned before and does not mention any more are removed unless someone
-// else owns them.
+// set, fields that the manager owned before and does not mention any more are removed unless
+// someone else owns them.
 ApplyResult ApplyConfiguration(const api::Json& live, const api::Json& config,
                                const api::Json* schema, const Ownership& ownership,
                                const std::string& manager, bool force);

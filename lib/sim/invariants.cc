@@ -106,8 +106,8 @@ Violations QuotaWatch::Check(const ApiServer& api) {
     if (limit == quota.end() || used <= limit->second) continue;
     const auto last = last_.find(cell);
     if (last != last_.end() && used <= last->second) continue;
-    broken.push_back(fmt::format("{} milli of {} are reserved, the quota is {}", used, cell,
-                                 limit->second));
+    broken.push_back(
+        fmt::format("{} milli of {} are reserved, the quota is {}", used, cell, limit->second));
   }
   last_ = std::move(usage);
   return broken;
@@ -117,14 +117,16 @@ Violations CheckJobs(const ApiServer& api) {
   Violations broken;
   absl::btree_map<std::string, std::string> holders;
   api.ForEach(Kind::kWorkload, [&](const Json& workload) {
-    const std::string name = workload.GetString("metadata", "namespace") + "/" +
-                             workload.GetString("metadata", "name");
+    const std::string name =
+        workload.GetString("metadata", "namespace") + "/" + workload.GetString("metadata", "name");
     const bool reserved = ConditionTrue(workload, api::kQuotaReserved);
     if (reserved && workload.Find("status", "admission") == nullptr) {
-      broken.push_back(fmt::format("Workload {} has QuotaReserved=True without an admission", name));
+      broken.push_back(
+          fmt::format("Workload {} has QuotaReserved=True without an admission", name));
     }
     if (!reserved && workload.Find("status", "admission") != nullptr) {
-      broken.push_back(fmt::format("Workload {} has an admission without QuotaReserved=True", name));
+      broken.push_back(
+          fmt::format("Workload {} has an admission without QuotaReserved=True", name));
     }
     if (ConditionTrue(workload, api::kAdmitted) && !reserved) {
       broken.push_back(fmt::format("Workload {} is Admitted without QuotaReserved=True", name));
@@ -149,8 +151,8 @@ Violations CheckTotals(const state::World& world) {
     const auto workload = world.AssumedOrStored(key);
     if (!queueing::HoldsQuota(*workload) || !workload->status.admission) continue;
     state::QueueTotals& totals = expected[workload->status.admission->cluster_queue];
-    const FlavorResourceAmounts usage = queueing::AdmittedUsage(
-        *workload, world.settings().gates.Enabled("ReclaimablePods"));
+    const FlavorResourceAmounts usage =
+        queueing::AdmittedUsage(*workload, world.settings().gates.Enabled("ReclaimablePods"));
     const bool admitted = api::IsTrue(workload->status.conditions, api::kAdmitted);
     ++totals.reserving;
     totals.admitted += admitted ? 1 : 0;
@@ -163,8 +165,8 @@ Violations CheckTotals(const state::World& world) {
   }
   for (const auto& [name, queue] : world.cluster_queues().all()) {
     if (!(world.ClusterQueueTotals(name.name) == expected[name.name])) {
-      broken.push_back(fmt::format("totals of ClusterQueue {} are not those of its Workloads",
-                                   name.name));
+      broken.push_back(
+          fmt::format("totals of ClusterQueue {} are not those of its Workloads", name.name));
     }
   }
   world.queues().CheckInvariants();
@@ -198,7 +200,8 @@ Violations CheckRebuilt(const state::World& world, const ApiServer& api, absl::T
     const std::string& name = key.name;
     compare(world.ClusterQueueTotals(name) == fresh.ClusterQueueTotals(name),
             "what is held in ClusterQueue " + name);
-    compare(world.ActivityOf(name) == fresh.ActivityOf(name), "the activity of ClusterQueue " + name);
+    compare(world.ActivityOf(name) == fresh.ActivityOf(name),
+            "the activity of ClusterQueue " + name);
     compare(world.queues().Pending(name).Total() == fresh.queues().Pending(name).Total(),
             "the pending count of ClusterQueue " + name);
   }
@@ -211,9 +214,9 @@ Violations CheckRebuilt(const state::World& world, const ApiServer& api, absl::T
   }
   for (const auto& [key, workload] : fresh.workloads().all()) {
     const auto kept = world.workloads().Find(key);
-    compare(kept != nullptr &&
-                kept->metadata.resource_version == workload->metadata.resource_version,
-            "Workload " + key.ToString());
+    compare(
+        kept != nullptr && kept->metadata.resource_version == workload->metadata.resource_version,
+        "Workload " + key.ToString());
   }
   return broken;
 }

@@ -35,7 +35,8 @@ bool HasCondition(const Json& status, const std::string& type) {
 
 bool Ended(const Json& job) {
   const Json* status = job.Find("status");
-  return status != nullptr && (HasCondition(*status, "Complete") || HasCondition(*status, "Failed"));
+  return status != nullptr &&
+         (HasCondition(*status, "Complete") || HasCondition(*status, "Failed"));
 }
 
 void SetCondition(Json& status, const char* type, bool value, const char* reason,

@@ -9,9 +9,8 @@
 // sluice.dev/stop-seconds (else of the option), then status.active is 0 and Suspended is True.
 // Pods are not API objects here. Any node fits.
 //
-// Writes only the status of Jobs, and only when it differs. Everything but the pods' start times can
-// be seen in the API. Single thread, deterministic.
-// Source: Kubernetes documentation, "Jobs".
+// Writes only the status of Jobs, and only when it differs. Everything but the pods' start times
+// can be seen in the API. Single thread, deterministic. Source: Kubernetes documentation, "Jobs".
 #pragma once
 
 #include <absl/container/btree_map.h>
@@ -54,7 +53,7 @@ class JobController {
   struct JobState {
     std::string uid;
     std::vector<Pod> pods;
-    int64_t started = 0;    // pods ever made since the last start
+    int64_t started = 0;  // pods ever made since the last start
     int64_t succeeded = 0;
     std::vector<int64_t> completed_indexes;
     bool failed = false;

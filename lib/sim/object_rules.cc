@@ -107,22 +107,24 @@ std::vector<std::string> JobErrors(const std::string& subresource, const Json* o
   }
   const std::string policy = next.GetString("spec", "template", "spec", "restartPolicy");
   if (policy != "Never" && policy != "OnFailure") {
-    errors.push_back("spec.template.spec.restartPolicy: Required value: valid values: \"OnFailure\", \"Never\"");
+    errors.push_back(
+        "spec.template.spec.restartPolicy: Required value: valid values: \"OnFailure\", \"Never\"");
   }
   if (old == nullptr) return errors;
   if (subresource == "status") {
     if (old->Has("status") && old->Find("status")->Has("startTime") &&
         next.GetString("status", "startTime").empty() && !Suspended(next) &&
         !ConditionTrue(*old, "Complete")) {
-      errors.push_back("status.startTime: Required value: startTime cannot be removed for unsuspended job");
+      errors.push_back(
+          "status.startTime: Required value: startTime cannot be removed for unsuspended job");
     }
     return errors;
   }
   const Json* before = old->Find("spec", "template");
   const Json* after = next.Find("spec", "template");
   const bool started = !old->GetString("status", "startTime").empty();
-  const bool scheduling_mutable = Suspended(*old) && Active(*old) == 0 &&
-                                  (!started || ConditionTrue(*old, "Suspended"));
+  const bool scheduling_mutable =
+      Suspended(*old) && Active(*old) == 0 && (!started || ConditionTrue(*old, "Suspended"));
   const bool same = scheduling_mutable ? WithoutScheduling(before) == WithoutScheduling(after)
                                        : Same(before, after);
   if (!same) errors.push_back("spec.template: Invalid value: field is immutable");

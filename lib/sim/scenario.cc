@@ -92,8 +92,9 @@ class Player {
   void MakeSimulation() {
     sim_ = std::make_unique<Simulation>(options_);
     start_ = sim_->now();
-    Report("namespace ns", sim_->Create(Kind::kNamespace, "", Json::MakeObject({{"metadata",
-           Json::MakeObject({{"name", "ns"}})}})));
+    Report("namespace ns",
+           sim_->Create(Kind::kNamespace, "",
+                        Json::MakeObject({{"metadata", Json::MakeObject({{"name", "ns"}})}})));
   }
 
   absl::Status Settings(const std::string& text) {
@@ -146,7 +147,8 @@ class Player {
 
   absl::Status TimelineLine(const Line& line) {
     Words words = SplitWords(line.text);
-    if (words.size() < 3 || words[0] != "at") return InvalidArgument("expected \"at TIME COMMAND\"");
+    if (words.size() < 3 || words[0] != "at")
+      return InvalidArgument("expected \"at TIME COMMAND\"");
     ASSIGN_OR_RETURN(const absl::Duration at, ParseDuration(words[1]));
     const absl::Time time = start_ + at;
     if (time < sim_->now()) return InvalidArgument("{} is in the past", words[1]);
@@ -217,9 +219,8 @@ class Player {
     ASSIGN_OR_RETURN(Json object, YamlToJson(text));
     const std::string version = object.GetString("apiVersion");
     const size_t slash = version.find('/');
-    const api::KindInfo* info =
-        api::FindKind(slash == std::string::npos ? "" : version.substr(0, slash),
-                      object.GetString("kind"));
+    const api::KindInfo* info = api::FindKind(
+        slash == std::string::npos ? "" : version.substr(0, slash), object.GetString("kind"));
     if (info == nullptr) {
       return InvalidArgument("{} of {} is not known", object.GetString("kind"), version);
     }
@@ -242,7 +243,8 @@ class Player {
       key.ns = "ns";
     }
     if (kind == Kind::kWorkload) {
-      if (const Json* workload = WorkloadOf(key)) key.name = workload->GetString("metadata", "name");
+      if (const Json* workload = WorkloadOf(key))
+        key.name = workload->GetString("metadata", "name");
     }
     return std::make_pair(kind, key);
   }
@@ -295,11 +297,10 @@ class Player {
     ASSIGN_OR_RETURN(const Json* workload, WorkloadOf(words));
     Json patch = Json::MakeObject();
     patch["spec"].Set("active", words[0] == "activate");
-    Report(words[0] + " " + words[1],
-           sim_->Patch(Kind::kWorkload,
-                       {workload->GetString("metadata", "namespace"),
-                        workload->GetString("metadata", "name")},
-                       std::move(patch)));
+    Report(words[0] + " " + words[1], sim_->Patch(Kind::kWorkload,
+                                                  {workload->GetString("metadata", "namespace"),
+                                                   workload->GetString("metadata", "name")},
+                                                  std::move(patch)));
     return absl::OkStatus();
   }
 
@@ -330,11 +331,10 @@ class Player {
     if (!found) return NotFound("the Workload of {} has no check {}", words[1], words[2]);
     Json patch = Json::MakeObject();
     patch["status"].Set("admissionChecks", std::move(list));
-    Report("check " + words[1],
-           sim_->Patch(Kind::kWorkload,
-                       {workload->GetString("metadata", "namespace"),
-                        workload->GetString("metadata", "name")},
-                       std::move(patch), "status"));
+    Report("check " + words[1], sim_->Patch(Kind::kWorkload,
+                                            {workload->GetString("metadata", "namespace"),
+                                             workload->GetString("metadata", "name")},
+                                            std::move(patch), "status"));
     return absl::OkStatus();
   }
 
@@ -369,7 +369,9 @@ ScenarioText SplitScenario(const std::string& text) {
   return {text.substr(0, at + mark.size()), text.substr(at + mark.size())};
 }
 
-absl::StatusOr<std::string> PlayScenario(const std::string& script) { return Player().Play(script); }
+absl::StatusOr<std::string> PlayScenario(const std::string& script) {
+  return Player().Play(script);
+}
 
 std::string DiffLines(const std::string& expected, const std::string& actual) {
   if (expected == actual) return "";
@@ -379,8 +381,8 @@ std::string DiffLines(const std::string& expected, const std::string& actual) {
   std::vector<std::vector<size_t>> length(a.size() + 1, std::vector<size_t>(b.size() + 1));
   for (size_t i = a.size(); i-- > 0;) {
     for (size_t j = b.size(); j-- > 0;) {
-      length[i][j] = a[i] == b[j] ? length[i + 1][j + 1] + 1
-                                  : std::max(length[i + 1][j], length[i][j + 1]);
+      length[i][j] =
+          a[i] == b[j] ? length[i + 1][j + 1] + 1 : std::max(length[i + 1][j], length[i][j + 1]);
     }
   }
   std::string diff;

@@ -1,5 +1,5 @@
-// Scenarios: plain-text files (.scn) that say what is in a cluster, what happens when, and what must
-// come out. The runner plays one in a Simulation.
+// Scenarios: plain-text files (.scn) that say what is in a cluster, what happens when, and what
+// must come out. The runner plays one in a Simulation.
 //
 //   # Two Jobs share a queue.                 comments
 //   settings retention.afterFinished=60s      options of the controller, see below
@@ -17,18 +17,17 @@
 //     ...
 //
 // Everything after "----" is the full expected text; nothing else may come out. A request that the
-// API server refuses writes a line with code and message. Objects: the notation of scenario_objects.h
-// or a YAML document as an indented block after the word "yaml". The namespace is "ns" unless given
-// and exists from the start.
+// API server refuses writes a line with code and message. Objects: the notation of
+// scenario_objects.h or a YAML document as an indented block after the word "yaml". The namespace
+// is "ns" unless given and exists from the start.
 //
 // Timeline commands: create OBJECT; yaml; patch KIND [NS/]NAME JSON; status KIND [NS/]NAME JSON;
 // delete KIND [NS/]NAME [foreground]; activate JOB; deactivate JOB; check JOB CHECK STATE
-// [message="..."] [after=SECONDS]; start (the controller starts; at once when the timeline has none);
-// crash; leader N; relist; settled (a new controller must have nothing to do); show [cq lq wl job
-// flavor check event].
-// Settings: manageJobsWithoutQueueName, waitForPodsReady=off, retention.afterFinished,
-// retention.afterDeactivated, excludeResources=PREFIX, quotaCheck=IgnoreUndeclared, replicas,
-// readiness=DURATION, stop=DURATION, gate.NAME=BOOL.
+// [message="..."] [after=SECONDS]; start (the controller starts; at once when the timeline has
+// none); crash; leader N; relist; settled (a new controller must have nothing to do); show [cq lq
+// wl job flavor check event]. Settings: manageJobsWithoutQueueName, waitForPodsReady=off,
+// retention.afterFinished, retention.afterDeactivated, excludeResources=PREFIX,
+// quotaCheck=IgnoreUndeclared, replicas, readiness=DURATION, stop=DURATION, gate.NAME=BOOL.
 //
 // A mistake in the file is an error that names its line. Pure; deterministic.
 #pragma once

@@ -17,7 +17,7 @@ using api::Json;
 using api::Kind;
 
 struct Word {
-  std::string key;    // "label:team" for a word "label:team=a"
+  std::string key;  // "label:team" for a word "label:team=a"
   std::string value;
 };
 using Words = std::vector<Word>;
@@ -102,8 +102,8 @@ absl::Status AddFlavor(const std::string& text, Json& spec) {
     resources.Append(Json::MakeObject(
         {{"name", part.substr(0, equals)}, {"nominalQuota", part.substr(equals + 1)}}));
   }
-  Json flavor = Json::MakeObject({{"name", text.substr(0, brace)},
-                                  {"resources", std::move(resources)}});
+  Json flavor =
+      Json::MakeObject({{"name", text.substr(0, brace)}, {"resources", std::move(resources)}});
   Json& groups = spec["resourceGroups"];
   if (!groups.AsArray().empty()) {
     Json& last = groups.MutableArray().back();
@@ -241,8 +241,8 @@ bool PodWord(const Word& word, Json& pod_template) {
 
 Json PodTemplate() {
   Json container = Json::MakeObject({{"name", "main"}, {"image", "registry.example/app:1"}});
-  Json spec = Json::MakeObject({{"restartPolicy", "Never"},
-                                {"containers", Json::MakeArray({std::move(container)})}});
+  Json spec = Json::MakeObject(
+      {{"restartPolicy", "Never"}, {"containers", Json::MakeArray({std::move(container)})}});
   return Json::MakeObject({{"spec", std::move(spec)}});
 }
 
@@ -349,8 +349,10 @@ absl::Status Fill(Kind kind, const Words& words, Json& object, Json& status) {
 
 absl::StatusOr<Kind> ParseKind(const std::string& word) {
   static const std::vector<std::pair<std::string, Kind>> kWords = {
-      {"cq", Kind::kClusterQueue},       {"lq", Kind::kLocalQueue},
-      {"wl", Kind::kWorkload},           {"flavor", Kind::kResourceFlavor},
+      {"cq", Kind::kClusterQueue},
+      {"lq", Kind::kLocalQueue},
+      {"wl", Kind::kWorkload},
+      {"flavor", Kind::kResourceFlavor},
       {"priorityclass", Kind::kWorkloadPriorityClass},
       {"podpriorityclass", Kind::kPriorityClass}};
   for (const auto& [text, kind] : kWords) {

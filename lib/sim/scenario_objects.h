@@ -2,7 +2,8 @@
 //
 //   namespace NAME [LABEL=VALUE]...
 //   flavor NAME [label:KEY=VALUE]... [taint:KEY=VALUE:EFFECT]... [tolerate:KEY=VALUE:EFFECT]...
-//   clusterqueue NAME [flavor=NAME{RESOURCE=AMOUNT,...}]... [strategy=] [stop=] [selector:KEY=VALUE]
+//   clusterqueue NAME [flavor=NAME{RESOURCE=AMOUNT,...}]... [strategy=] [stop=]
+//   [selector:KEY=VALUE]
 //       [check=NAME]... [cohort=] [preemption=POLICY]
 //       flavors with the same resources one after the other form a resource group
 //   localqueue NAME cq=NAME [stop=]
@@ -14,7 +15,8 @@
 //   job NAME [queue=] [priority=CLASS] [podpriority=CLASS] [run=TIME[,TIME...]] [stopping=TIME]
 //       [parallelism=N] [completions=N] [indexed=true] [suspend=BOOL] [prebuilt=NAME] [maxexec=N]
 //       [selector:KEY=VALUE]... [tolerate:KEY=VALUE:EFFECT]... [runtimeclass=NAME] [fail=true]
-//       [limit:RESOURCE=AMOUNT]... [RESOURCE=AMOUNT]... [label:KEY=VALUE]... [annotation:KEY=VALUE]...
+//       [limit:RESOURCE=AMOUNT]... [RESOURCE=AMOUNT]... [label:KEY=VALUE]...
+//       [annotation:KEY=VALUE]...
 //   workload NAME [queue=] [count=N] [priority=N] [RESOURCE=AMOUNT]...
 // All namespaced kinds take ns=NAME.
 #pragma once

@@ -87,8 +87,8 @@ std::string Assignment(const Json& workload) {
     if (flavors == nullptr || usage == nullptr) continue;
     std::vector<std::string> parts;
     for (const auto& [resource, amount] : usage->AsObject()) {
-      parts.push_back(fmt::format("{}={} of {}", resource, amount.AsString(),
-                                  flavors->GetString(resource)));
+      parts.push_back(
+          fmt::format("{}={} of {}", resource, amount.AsString(), flavors->GetString(resource)));
     }
     std::sort(parts.begin(), parts.end());
     text += fmt::format(" {{{}: {}}}", assignment.GetString("name"), fmt::join(parts, ", "));
@@ -107,7 +107,8 @@ std::string Extras(const Json& workload, absl::Time start) {
   const auto add = [&](const std::string& part) { text += "; " + part; };
   const Json* evicted = Condition(workload, api::kEvicted);
   if (Is(evicted, "True")) {
-    add(fmt::format("evicted {} ({})", evicted->GetString("reason"), evicted->GetString("message")));
+    add(fmt::format("evicted {} ({})", evicted->GetString("reason"),
+                    evicted->GetString("message")));
   }
   const Json* requeued = Condition(workload, api::kRequeued);
   if (Is(requeued, "False")) add("not requeued " + requeued->GetString("reason"));
@@ -151,8 +152,8 @@ std::string ShowWorkload(const Json& workload, absl::Time start) {
   } else if (Is(reserved, "True")) {
     state = "reserved in " + Assignment(workload);
   } else if (reserved != nullptr) {
-    state = fmt::format("waits {} ({})", reserved->GetString("reason"),
-                        reserved->GetString("message"));
+    state =
+        fmt::format("waits {} ({})", reserved->GetString("reason"), reserved->GetString("message"));
   } else {
     state = "waits";
   }
@@ -198,8 +199,8 @@ std::string ShowOther(const Json& object) {
 }
 
 std::string ShowEvent(const Json& event) {
-  return fmt::format("{} {} {} ({})", event.GetString("regarding", "kind"),
-                     event.GetString("type"), event.GetString("reason"), event.GetString("note"));
+  return fmt::format("{} {} {} ({})", event.GetString("regarding", "kind"), event.GetString("type"),
+                     event.GetString("reason"), event.GetString("note"));
 }
 
 }  // namespace
@@ -224,8 +225,8 @@ std::string ShowAll(const ApiServer& api, Kind kind, absl::Time start) {
         lines.push_back(fmt::format("  event {}\n", ShowEvent(object)));
         break;
       default:
-        lines.push_back(fmt::format("  {} {}: {}\n", api::InfoOf(kind).name, Name(object),
-                                    ShowOther(object)));
+        lines.push_back(
+            fmt::format("  {} {}: {}\n", api::InfoOf(kind).name, Name(object), ShowOther(object)));
         break;
     }
   }

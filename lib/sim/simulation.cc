@@ -98,8 +98,8 @@ void Simulation::Boot(size_t index) {
   Replica& replica = *replicas_[index];
   ++replica.incarnation;
   replica.crashed = false;
-  replica.controller = std::make_unique<reconcile::Operator>(
-      options_.settings, options_.controller, replica, &replica);
+  replica.controller = std::make_unique<reconcile::Operator>(options_.settings, options_.controller,
+                                                             replica, &replica);
   ListInto(replica);
   if (leader_ == static_cast<int>(index)) {
     replica.controller->Step(state::LeaderChange{true}, now_);
@@ -213,8 +213,7 @@ void Simulation::Submit(size_t index, Action action) {
     return;
   }
   ++writes_;
-  const FaultDecision decision =
-      fault_hook_ ? fault_hook_(action, writes_) : FaultDecision{};
+  const FaultDecision decision = fault_hook_ ? fault_hook_(action, writes_) : FaultDecision{};
   Dispatch(index, std::move(action), decision);
 }
 
@@ -271,12 +270,11 @@ void Simulation::ArriveAtServer(Arrival& arrival) {
   Reply reply = api_.Execute(action, now_);
   if (arrival.duplicate) reply = api_.Execute(action, now_);
   if (action.kind != Kind::kEvent) {
-    trace_.push_back(fmt::format("{} {} {} {}{} -> {}{}",
-                                 absl::ToDoubleSeconds(now_ - options_.start),
-                                 VerbName(action.verb), api::InfoOf(action.kind).name,
-                                 action.key.ToString(),
-                                 action.subresource.empty() ? "" : "/" + action.subresource,
-                                 reply.code, reply.ok() ? "" : " " + reply.message));
+    trace_.push_back(
+        fmt::format("{} {} {} {}{} -> {}{}", absl::ToDoubleSeconds(now_ - options_.start),
+                    VerbName(action.verb), api::InfoOf(action.kind).name, action.key.ToString(),
+                    action.subresource.empty() ? "" : "/" + action.subresource, reply.code,
+                    reply.ok() ? "" : " " + reply.message));
   }
   if (arrival.lose_reply) {
     Reply nothing;
@@ -420,8 +418,7 @@ bool Simulation::OnlyRewords(const Action& action) const {
     return "";
   };
   const std::string next = reserved_status(&action.body);
-  return next.starts_with("False") &&
-         next == reserved_status(api_.Find(action.kind, action.key));
+  return next.starts_with("False") && next == reserved_status(api_.Find(action.kind, action.key));
 }
 
 void Simulation::CheckSettled() {

@@ -1,10 +1,10 @@
 // Simulation: the controller, an API server and a Job controller in virtual time.
 //
 // Everything that takes time in reality takes its latency here: a write travels to the server, its
-// reply travels back, watch events follow, controllers wake up. One Step is one such arrival, or one
-// piece of work that is due. Several replicas of the controller can stand by; one leads.
-// Faults: a hook decides for each write what happens to it, up to a crash of the controller in front
-// of or behind the write; a crashed replica is built anew from the API objects alone.
+// reply travels back, watch events follow, controllers wake up. One Step is one such arrival, or
+// one piece of work that is due. Several replicas of the controller can stand by; one leads.
+// Faults: a hook decides for each write what happens to it, up to a crash of the controller in
+// front of or behind the write; a crashed replica is built anew from the API objects alone.
 //
 // After every step the invariants of sim/invariants.h are checked; what is broken is collected in
 // violations(). Deterministic for the same options and calls. Single thread.
@@ -33,13 +33,13 @@ namespace sluice::sim {
 
 enum class Fault {
   kNone,
-  kLoseRequest,   // never arrives; the controller gets a reply of code 0 after the timeout
-  kLoseReply,     // is carried out; the controller gets a reply of code 0 after the timeout
-  kFail,          // refused with `code`
-  kDelay,         // arrives later by `delay`
-  kDuplicate,     // is carried out twice; the reply is that of the second time
-  kCrashBefore,   // the controller dies before the write leaves
-  kCrashAfter,    // the write is carried out, the controller dies before the reply
+  kLoseRequest,  // never arrives; the controller gets a reply of code 0 after the timeout
+  kLoseReply,    // is carried out; the controller gets a reply of code 0 after the timeout
+  kFail,         // refused with `code`
+  kDelay,        // arrives later by `delay`
+  kDuplicate,    // is carried out twice; the reply is that of the second time
+  kCrashBefore,  // the controller dies before the write leaves
+  kCrashAfter,   // the write is carried out, the controller dies before the reply
 };
 struct FaultDecision {
   Fault fault = Fault::kNone;

@@ -56,7 +56,8 @@ webhook::View ViewOf(const ApiServer& api, const state::Settings& settings) {
     if (const Json* labels = ns.Find("metadata", "labels")) {
       for (const auto& [key, value] : labels->AsObject()) entry.labels[key] = value.AsString();
     }
-    entry.has_default_queue = api.Find(Kind::kLocalQueue, {name, api::kDefaultQueueName}) != nullptr;
+    entry.has_default_queue =
+        api.Find(Kind::kLocalQueue, {name, api::kDefaultQueueName}) != nullptr;
     namespaces[name] = std::move(entry);
   });
   view.namespaces = std::make_shared<const webhook::NamespaceViews>(std::move(namespaces));

@@ -1,4 +1,5 @@
-// The ports of the loop: what comes in (Event), what goes out (Action) and who takes it (ActionSink).
+// The ports of the loop: what comes in (Event), what goes out (Action) and who takes it
+// (ActionSink).
 //
 // Real, simulated and test implementations exist of each. Everything here is a plain value, so a
 // recorded stream of events is a complete bug report.

@@ -22,7 +22,8 @@ Json EncodeObject(const ObjectEvent& event) {
   const auto name = std::find_if(kTypes.begin(), kTypes.end(),
                                  [&](const auto& entry) { return entry.first == event.type; });
   const api::KindInfo& info = api::InfoOf(event.kind);
-  Json json = Json::MakeObject({{"type", name->second}, {"group", info.group}, {"kind", info.name}});
+  Json json =
+      Json::MakeObject({{"type", name->second}, {"group", info.group}, {"kind", info.name}});
   if (!event.object.IsNull()) json.Set("object", event.object);
   return json;
 }
@@ -56,8 +57,8 @@ Event DecodeReply(const Json& json) {
 }  // namespace
 
 std::string EncodeEvent(const Event& event, absl::Time time) {
-  Json json = Json::MakeObject({{"time", absl::FormatTime(absl::RFC3339_full, time,
-                                                          absl::UTCTimeZone())}});
+  Json json =
+      Json::MakeObject({{"time", absl::FormatTime(absl::RFC3339_full, time, absl::UTCTimeZone())}});
   if (const auto* object = std::get_if<ObjectEvent>(&event)) {
     json.Set("object", EncodeObject(*object));
   } else if (const auto* reply = std::get_if<Reply>(&event)) {

@@ -24,9 +24,9 @@ queueing::RequestOptions MakeRequestOptions(const Settings& settings) {
   queueing::RequestOptions options;
   options.exclude_prefixes = settings.resources.exclude_resource_prefixes;
   for (const ResourceTransformation& rule : settings.resources.transformations) {
-    options.transformations.push_back(
-        {rule.input, rule.strategy == ResourceTransformation::Strategy::kReplace,
-         rule.multiply_by, rule.outputs});
+    options.transformations.push_back({rule.input,
+                                       rule.strategy == ResourceTransformation::Strategy::kReplace,
+                                       rule.multiply_by, rule.outputs});
   }
   options.reclaimable_pods = settings.gates.Enabled("ReclaimablePods");
   return options;
@@ -58,14 +58,19 @@ World::World(const Settings& settings)
 }
 
 const std::vector<api::Kind>& World::WatchedKinds() {
-  static const std::vector<api::Kind> kKinds = {
-      api::Kind::kClusterQueue,   api::Kind::kLocalQueue,
-      api::Kind::kCohort,         api::Kind::kWorkload,
-      api::Kind::kResourceFlavor, api::Kind::kTopology,
-      api::Kind::kAdmissionCheck, api::Kind::kWorkloadPriorityClass,
-      api::Kind::kJob,            api::Kind::kNamespace,
-      api::Kind::kLimitRange,     api::Kind::kPriorityClass,
-      api::Kind::kRuntimeClass};
+  static const std::vector<api::Kind> kKinds = {api::Kind::kClusterQueue,
+                                                api::Kind::kLocalQueue,
+                                                api::Kind::kCohort,
+                                                api::Kind::kWorkload,
+                                                api::Kind::kResourceFlavor,
+                                                api::Kind::kTopology,
+                                                api::Kind::kAdmissionCheck,
+                                                api::Kind::kWorkloadPriorityClass,
+                                                api::Kind::kJob,
+                                                api::Kind::kNamespace,
+                                                api::Kind::kLimitRange,
+                                                api::Kind::kPriorityClass,
+                                                api::Kind::kRuntimeClass};
   return kKinds;
 }
 
@@ -112,8 +117,7 @@ std::optional<Rejection> World::Apply(const ObjectEvent& event, absl::Time now, 
       listing_[event.kind].clear();
       break;
     case ObjectEvent::Type::kListEnd:
-      WithStore(event.kind,
-                [&](auto& store) { FinishList(store, event.kind, now, touched); });
+      WithStore(event.kind, [&](auto& store) { FinishList(store, event.kind, now, touched); });
       break;
     case ObjectEvent::Type::kUpsert:
     case ObjectEvent::Type::kDelete:

@@ -48,7 +48,9 @@ std::vector<std::string> UnsupportedParts(const api::ClusterQueueSpec& spec) {
   if (!spec.cohort_name.empty()) parts.push_back("spec.cohortName");
   if (spec.preemption) {
     const api::ClusterQueuePreemption& preemption = *spec.preemption;
-    const auto used = [](const std::string& policy) { return !policy.empty() && policy != "Never"; };
+    const auto used = [](const std::string& policy) {
+      return !policy.empty() && policy != "Never";
+    };
     if (used(preemption.within_cluster_queue)) {
       parts.push_back("spec.preemption.withinClusterQueue");
     }
@@ -97,7 +99,8 @@ void World::ClusterQueueChanged(const std::string& name, const api::ClusterQueue
   if (stop_changed) TouchMembers(name, touched);
   snapshot_.cluster_queues[name].cluster_queue = after;
   if (spec_changed) {
-    snapshot_.tree.SetClusterQueue(name, after->spec.cohort_name, admission::LimitsOf(after->spec.resource_groups));
+    snapshot_.tree.SetClusterQueue(name, after->spec.cohort_name,
+                                   admission::LimitsOf(after->spec.resource_groups));
     releases_.insert(name);
   }
   RefreshActivity(name, touched);

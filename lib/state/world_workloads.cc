@@ -39,8 +39,8 @@ void World::WorkloadChanged(const ObjectKey& key, const api::Workload* before,
   }
   // The API shows what we assumed, or the object is gone or another one: the assumption is over.
   if (const auto assumed = assumed_.find(key); assumed != assumed_.end()) {
-    const bool confirmed = after != nullptr && api::IsTrue(after->status.conditions,
-                                                           api::kQuotaReserved);
+    const bool confirmed =
+        after != nullptr && api::IsTrue(after->status.conditions, api::kQuotaReserved);
     const bool other = after == nullptr || after->metadata.uid != assumed->second->metadata.uid;
     if (confirmed || other) assumed_.erase(assumed);
   }
@@ -83,10 +83,10 @@ void World::Account(const ObjectKey& key, Refs& touched) {
   const std::shared_ptr<const api::Workload> workload = AssumedOrStored(key);
   std::optional<Contribution> next;
   if (workload != nullptr && queueing::HoldsQuota(*workload) && workload->status.admission) {
-    next = Contribution{workload->status.admission->cluster_queue,
-                        queueing::LocalQueueKey(*workload),
-                        queueing::AdmittedUsage(*workload, request_options_.reclaimable_pods),
-                        api::IsTrue(workload->status.conditions, api::kAdmitted)};
+    next =
+        Contribution{workload->status.admission->cluster_queue, queueing::LocalQueueKey(*workload),
+                     queueing::AdmittedUsage(*workload, request_options_.reclaimable_pods),
+                     api::IsTrue(workload->status.conditions, api::kAdmitted)};
   }
   const auto found = contributions_.find(key);
   const bool had = found != contributions_.end();
@@ -122,8 +122,8 @@ void World::Enqueue(const ObjectKey& key, absl::Time now, Refs& touched) {
       queueing::IsAdmissible(*workload, order_options_)) {
     const ObjectKey queue_key = queueing::LocalQueueKey(*workload);
     const std::shared_ptr<const api::LocalQueue> queue = local_queues_.Find(queue_key);
-    const bool stopped = queue != nullptr && !queue->spec.stop_policy.empty() &&
-                         queue->spec.stop_policy != "None";
+    const bool stopped =
+        queue != nullptr && !queue->spec.stop_policy.empty() && queue->spec.stop_policy != "None";
     if (queue != nullptr && !stopped) cluster_queue = queue->spec.cluster_queue;
   }
   if (cluster_queue.empty()) {

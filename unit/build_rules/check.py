@@ -129,6 +129,13 @@ ALLOWED = {
     ("banned:hash-order", "lib/webhook/topology_encoding.cc"): "counts of names, looked up only",
     ("banned:io", "lib/base/check.cc"): "a broken invariant says so before it stops the process",
     ("third-party", "lib/jobs/workload_name.cc"): "SHA-1 of a name is pure, and libcrypto has it",
+    ("banned:sleep", "unit/kube/client_test.cc"): "waits for a real socket, within a bound",
+    ("banned:sleep", "unit/kube/leader_elector_test.cc"): "waits for another thread, within a bound",
+    ("banned:sleep", "unit/kube/reflector_test.cc"): "waits for a real socket, within a bound",
+    ("banned:sleep", "unit/kube/transport_test.cc"): "waits for a real socket, within a bound",
+    ("banned:sleep", "unit/serve/server_test.cc"): "a slow client or handler is what is tested",
+    ("size", "unit/kube/client_test.cc"): "one table of answers and what is done about them",
+    ("size", "unit/metrics/metrics_test.cc"): "one whole page of metrics, compared as it is",
     ("machine-path", "unit/build_rules/check.py"): "names the patterns",
     ("machine-path", "unit/build_rules/check_test.py"): "breaks the rule on purpose",
 }

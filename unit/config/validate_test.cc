@@ -56,8 +56,9 @@ TEST_CASE("Reading is strict") {
        "resources.transformations[0].outputs[b]: " +
            std::string(Quantity::Parse("5X").status().message())},
       {"no object at all", "- a", "the document must be an object"},
-      {"another kind", "kind: Deployment", "kind: must be Configuration"},
-      {"no kind", "apiVersion: config.kueue.x-k8s.io/v1beta2", "kind: must be Configuration"},
+      {"another kind", "kind: Deployment", "kind: must be Configuration, not \"Deployment\""},
+      {"no kind", "apiVersion: config.kueue.x-k8s.io/v1beta2",
+       "kind: must be Configuration, not \"\""},
       {"another version", "kind: Configuration\napiVersion: config.kueue.x-k8s.io/v1",
        "apiVersion: must be config.kueue.x-k8s.io/v1beta2 or config.kueue.x-k8s.io/v1beta1 (it is "
        "\"config.kueue.x-k8s.io/v1\")"},

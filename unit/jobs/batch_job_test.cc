@@ -14,7 +14,8 @@ TEST_CASE("Workload names are the ones that other programs compute") {
   const std::string long_name(300, 'x');
   CHECK(WorkloadName({"Job", "batch", long_name, "u", ""}).size() == 253);
   CHECK(WorkloadName({"Job", "batch", long_name, "u", ""}, 63).size() == 63);
-  CHECK(WorkloadName({"Job", "batch", "a", "u1", ""}) != WorkloadName({"Job", "batch", "a", "u2", ""}));
+  CHECK(WorkloadName({"Job", "batch", "a", "u1", ""}) !=
+        WorkloadName({"Job", "batch", "a", "u2", ""}));
 }
 
 TEST_CASE("The number of pods is the smaller of parallelism and completions") {
@@ -46,8 +47,10 @@ TEST_CASE("Pods that have ended are reclaimable once fewer are left than run at 
     int32_t succeeded;
     int32_t reclaimable;
   };
-  const Row rows[] = {{"none ended", 3, 3, 0, 0},      {"one of three", 3, 3, 1, 1},
-                      {"still enough left", 3, 6, 3, 0}, {"four of six", 3, 6, 4, 1},
+  const Row rows[] = {{"none ended", 3, 3, 0, 0},
+                      {"one of three", 3, 3, 1, 1},
+                      {"still enough left", 3, 6, 3, 0},
+                      {"four of six", 3, 6, 4, 1},
                       {"one at a time", 1, 3, 2, 0}};
   for (const Row& row : rows) {
     INFO(row.name);

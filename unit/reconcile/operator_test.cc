@@ -61,8 +61,10 @@ class Fixture {
   }
   void Pending(const std::string& name, const std::string& cpu) {
     controller.Step(
-        ObjectEvent{Type::kUpsert, Kind::kWorkload,
-                    api::Encode(build::Workload(name).Queue("q").Request("cpu", cpu).ResourceVersion("1").Get())},
+        ObjectEvent{
+            Type::kUpsert, Kind::kWorkload,
+            api::Encode(
+                build::Workload(name).Queue("q").Request("cpu", cpu).ResourceVersion("1").Get())},
         now);
   }
   void Reply(const state::Action& action, int code, Json object = {}) {

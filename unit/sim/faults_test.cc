@@ -176,16 +176,15 @@ TEST_CASE("A fault at any one write changes nothing in the end") {
   REQUIRE(clean.writes > 20);
   std::vector<Fault> faults = {Fault::kCrashBefore, Fault::kCrashAfter};
   if (!with_check) {
-    faults.insert(faults.end(), {Fault::kLoseReply, Fault::kLoseRequest, Fault::kFail,
-                                 Fault::kDuplicate});
+    faults.insert(faults.end(),
+                  {Fault::kLoseReply, Fault::kLoseRequest, Fault::kFail, Fault::kDuplicate});
   }
   for (const Fault fault : faults) {
     for (uint64_t at = 1; at <= clean.writes; ++at) {
       INFO("fault " << static_cast<int>(fault) << " at write " << at << ", check " << with_check);
-      const Outcome outcome =
-          Play(with_check, [&](const state::Action&, uint64_t number) {
-            return number == at ? FaultDecision{fault} : FaultDecision{};
-          });
+      const Outcome outcome = Play(with_check, [&](const state::Action&, uint64_t number) {
+        return number == at ? FaultDecision{fault} : FaultDecision{};
+      });
       CHECK(outcome.signature == clean.signature);
     }
   }
@@ -265,9 +264,10 @@ class RandomRun {
     Make(sim_, "priorityclass high value=10");
     queues_ = 1 + Below(3);
     for (int i = 0; i < queues_; ++i) {
-      Make(sim_, fmt::format("clusterqueue c{} strategy={} flavor=f0{{cpu={},pods=20}} flavor=f1{{cpu={},pods=20}}",
-                             i, Below(2) == 0 ? "StrictFIFO" : "BestEffortFIFO", 4 + Below(4),
-                             Below(4)));
+      Make(sim_,
+           fmt::format("clusterqueue c{} strategy={} flavor=f0{{cpu={},pods=20}} "
+                       "flavor=f1{{cpu={},pods=20}}",
+                       i, Below(2) == 0 ? "StrictFIFO" : "BestEffortFIFO", 4 + Below(4), Below(4)));
       Make(sim_, fmt::format("localqueue q{} cq=c{}", i, i));
     }
   }
@@ -342,7 +342,7 @@ class RandomRun {
 
 TEST_CASE("Random clusters, users and faults keep the invariants") {
   uint64_t first = std::random_device{}();
-  int count = 20;
+  int count = 8;
   if (const char* seed = std::getenv("SLUICE_SEED")) {
     first = std::strtoull(seed, nullptr, 10);
     count = 1;

@@ -1,5 +1,5 @@
-// Plays every unit/scenarios/**/*.scn. With SLUICE_SCN_UPDATE=1 in the environment the expected text
-// of each file is written anew instead (then read the difference before it is committed).
+// Plays every unit/scenarios/**/*.scn. With SLUICE_SCN_UPDATE=1 in the environment the expected
+// text of each file is written anew instead (then read the difference before it is committed).
 #include "sim/scenario.h"
 
 #include <algorithm>

@@ -56,8 +56,9 @@ TEST_CASE("A list removes what did not come") {
 TEST_CASE("An object older than the one held is ignored") {
   Fixture f;
   f.Base();
-  f.Put(Kind::kWorkload,
-        build::Workload("a").Queue("q").Request("cpu", "1").ResourceVersion("10").Priority(5).Get());
+  f.Put(
+      Kind::kWorkload,
+      build::Workload("a").Queue("q").Request("cpu", "1").ResourceVersion("10").Priority(5).Get());
   f.Put(Kind::kWorkload,
         build::Workload("a").Queue("q").Request("cpu", "1").ResourceVersion("9").Priority(1).Get());
   CHECK(f.world.workloads().Find({"ns", "a"})->spec.priority == 5);

@@ -50,7 +50,7 @@ func TestMaximumExecutionTime(t *testing.T) {
 // twoFlavors is a queue with two CPUs in each of two flavors, the first on labelled and tainted nodes.
 func twoFlavors(t *testing.T) (harness.Queue, string, string) {
 	t.Helper()
-	c := cluster(t)
+	c := harness.Shared
 	q := harness.Queue{Namespace: c.Namespace(t), Local: "main", Cluster: harness.Name("cq")}
 	first, second := harness.Name("first"), harness.Name("second")
 	c.MustCreate(t, harness.Parsef(`

@@ -3,13 +3,7 @@
 package quiet
 
 import (
-	"bufio"
-	"encoding/json"
 	"fmt"
-	"os"
-	"path/filepath"
-	"strconv"
-	"strings"
 	"testing"
 	"time"
 
@@ -20,34 +14,12 @@ func TestMain(m *testing.M) {
 	harness.Main(m, harness.Options{Suite: "quiet", Nodes: 8, Audit: true})
 }
 
-// writes counts what the controller's account wrote so far, but for its lease.
+// writes is what the controller's account wrote so far, but for its lease.
 func writes(t *testing.T) (int, []string) {
 	t.Helper()
-	file, err := os.Open(filepath.Join(harness.Shared.Dir, "log", "audit.log"))
+	all, err := harness.Shared.Writes()
 	if err != nil {
 		t.Fatal(err)
-	}
-	defer file.Close()
-	all := []string{}
-	scanner := bufio.NewScanner(file)
-	scanner.Buffer(nil, 1<<20)
-	for scanner.Scan() {
-		var event struct {
-			Verb      string
-			User      struct{ Username string }
-			ObjectRef struct{ Resource, Subresource, Namespace, Name string }
-		}
-		if err := json.Unmarshal(scanner.Bytes(), &event); err != nil {
-			continue // the last line, half written
-		}
-		switch event.Verb {
-		case "get", "list", "watch":
-			continue
-		}
-		if event.ObjectRef.Resource == "leases" || !strings.HasSuffix(event.User.Username, ":"+harness.ServiceAccount) {
-			continue
-		}
-		all = append(all, fmt.Sprintf("%s %s/%s %s/%s", event.Verb, event.ObjectRef.Resource, event.ObjectRef.Subresource, event.ObjectRef.Namespace, event.ObjectRef.Name))
 	}
 	return len(all), all
 }
@@ -55,31 +27,21 @@ func writes(t *testing.T) (int, []string) {
 // cpu is the processor time of a process so far.
 func cpu(t *testing.T, pid int) time.Duration {
 	t.Helper()
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	used, err := harness.ProcessorTime(pid)
 	if err != nil {
 		t.Fatal(err)
 	}
-	fields := strings.Fields(string(text)[strings.LastIndex(string(text), ")")+1:])
-	user, _ := strconv.Atoi(fields[11])
-	system, _ := strconv.Atoi(fields[12])
-	return time.Duration(user+system) * 10 * time.Millisecond
+	return used
 }
 
-// memory is what a process holds in memory now.
+// memory is what a process holds in memory now, in MB.
 func memory(t *testing.T, pid int) int {
 	t.Helper()
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	held, err := harness.ResidentMegabytes(pid)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for line := range strings.Lines(string(text)) {
-		if value, found := strings.CutPrefix(line, "VmRSS:"); found {
-			kilobytes, _ := strconv.Atoi(strings.Fields(value)[0])
-			return kilobytes / 1024
-		}
-	}
-	t.Fatal("no VmRSS")
-	return 0
+	return held
 }
 
 // TestNothingToDo has finished, running and waiting Jobs in many queues, and then nothing happens.
