@@ -1,5 +1,4 @@
 #include "jobs/job_kind.h"
-#include "jobs/workload_name.h"
 #include "unit/build/builders.h"
 #include "unit/catch.h"
 
@@ -7,16 +6,6 @@ namespace sluice::jobs {
 namespace {
 
 using api::Json;
-
-TEST_CASE("Workload names are the ones that other programs compute") {
-  CHECK(WorkloadName({"Job", "batch", "train", "11111111-2222-3333-4444-555555555555", ""}) ==
-        "job-train-a24cf");
-  const std::string long_name(300, 'x');
-  CHECK(WorkloadName({"Job", "batch", long_name, "u", ""}).size() == 253);
-  CHECK(WorkloadName({"Job", "batch", long_name, "u", ""}, 63).size() == 63);
-  CHECK(WorkloadName({"Job", "batch", "a", "u1", ""}) !=
-        WorkloadName({"Job", "batch", "a", "u2", ""}));
-}
 
 TEST_CASE("The number of pods is the smaller of parallelism and completions") {
   struct Row {

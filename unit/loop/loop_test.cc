@@ -1,0 +1,118 @@
+#include "loop/loop.h"
+
+#include <deque>
+#include <sstream>
+#include <thread>
+
+#include "api/codec.h"
+#include "loop/inbox.h"
+#include "state/recording.h"
+#include "unit/build/builders.h"
+#include "unit/catch.h"
+
+namespace sluice::loop {
+namespace {
+
+state::ObjectEvent Upsert(api::Kind kind, api::Json object) {
+  return {state::ObjectEvent::Type::kUpsert, kind, std::move(object)};
+}
+
+// A stream in which one Workload waits in a queue that has room.
+std::vector<state::Event> SmallStream() {
+  std::vector<state::Event> events;
+  const auto list = [&](api::Kind kind, std::vector<api::Json> objects) {
+    events.push_back(state::ObjectEvent{state::ObjectEvent::Type::kListBegin, kind, {}});
+    for (api::Json& object : objects) events.push_back(Upsert(kind, std::move(object)));
+    events.push_back(state::ObjectEvent{state::ObjectEvent::Type::kListEnd, kind, {}});
+  };
+  for (const api::Kind kind : state::World::WatchedKinds()) {
+    std::vector<api::Json> objects;
+    if (kind == api::Kind::kNamespace) {
+      objects.push_back(api::Encode<api::Namespace>(build::Namespace("ns")));
+    } else if (kind == api::Kind::kResourceFlavor) {
+      objects.push_back(api::Encode<api::ResourceFlavor>(build::Flavor("default")));
+    } else if (kind == api::Kind::kClusterQueue) {
+      objects.push_back(api::Encode<api::ClusterQueue>(
+          build::ClusterQueue("cq").Flavor("default", {{"cpu", "4"}})));
+    } else if (kind == api::Kind::kLocalQueue) {
+      objects.push_back(api::Encode<api::LocalQueue>(build::LocalQueue("q", "cq")));
+    } else if (kind == api::Kind::kWorkload) {
+      objects.push_back(
+          api::Encode<api::Workload>(build::Workload("w").Queue("q").Request("cpu", "2")));
+    }
+    list(kind, std::move(objects));
+  }
+  events.push_back(state::LeaderChange{true});
+  return events;
+}
+
+TEST_CASE("events survive being recorded") {
+  for (const state::Event& event : SmallStream()) {
+    const std::string line = state::EncodeEvent(event, build::At(1.5));
+    const auto back = state::DecodeEvent(line);
+    REQUIRE(back.ok());
+    CHECK(back->time == build::At(1.5));
+    CHECK(state::EncodeEvent(back->event, back->time) == line);
+  }
+  state::Reply reply;
+  reply.action_id = 7;
+  reply.code = 409;
+  reply.reason = "Conflict";
+  reply.message = "a \"quoted\" text";
+  const std::string line = state::EncodeEvent(reply, build::Epoch());
+  const auto back = state::DecodeEvent(line);
+  REQUIRE(back.ok());
+  CHECK(std::get<state::Reply>(back->event).message == reply.message);
+}
+
+TEST_CASE("lines that are no events are refused with a reason") {
+  CHECK_FALSE(state::DecodeEvent("{").ok());
+  CHECK_FALSE(state::DecodeEvent("{}").ok());
+  CHECK_FALSE(state::DecodeEvent(R"({"time":"2026-01-01T00:00:00Z"})").ok());
+  const auto unknown = state::DecodeEvent(
+      R"({"time":"2026-01-01T00:00:00Z","object":{"type":"upsert","group":"","kind":"Nothing"}})");
+  REQUIRE_FALSE(unknown.ok());
+  CHECK(std::string(unknown.status().message()).find("Nothing") != std::string::npos);
+}
+
+TEST_CASE("a replay makes the decision that was made, and the same one each time") {
+  std::string text;
+  for (const state::Event& event : SmallStream()) {
+    text += state::EncodeEvent(event, build::At(10)) + "\n";
+  }
+  std::vector<std::string> outputs;
+  for (int i = 0; i < 2; ++i) {
+    std::istringstream recording(text);
+    std::ostringstream out;
+    REQUIRE(Replay(recording, state::Settings{}, out).ok());
+    outputs.push_back(out.str());
+  }
+  CHECK(outputs[0] == outputs[1]);
+  CHECK(outputs[0].find("admit ns/w: cq") != std::string::npos);
+  CHECK(outputs[0].find("apply Workload ns/w/status") != std::string::npos);
+  std::istringstream broken("\n{\n");
+  std::ostringstream out;
+  CHECK(std::string(Replay(broken, state::Settings{}, out).message()).find("line 2") == 0);
+}
+
+TEST_CASE("the inbox keeps order, holds its bound and ends when closed") {
+  Inbox inbox(2);
+  CHECK(inbox.Push(state::LeaderChange{true}));
+  CHECK(inbox.Push(state::LeaderChange{false}));
+  bool third = false;
+  std::thread pusher([&] { third = inbox.Push(state::LeaderChange{true}); });
+  const auto first = inbox.Next(absl::InfiniteFuture());
+  REQUIRE(first);
+  CHECK(std::get<state::LeaderChange>(*first).leading);
+  pusher.join();
+  CHECK(third);
+  CHECK(inbox.size() == 2);
+  inbox.Close();
+  CHECK_FALSE(inbox.Push(state::LeaderChange{true}));
+  CHECK(inbox.Next(absl::InfinitePast()));
+  CHECK(inbox.Next(absl::InfinitePast()));
+  CHECK_FALSE(inbox.Next(absl::InfiniteFuture()));
+}
+
+}  // namespace
+}  // namespace sluice::loop
