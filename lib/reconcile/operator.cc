@@ -15,6 +15,8 @@ constexpr int kNotFound = 404;
 // How long an answer may be missing before a refused or lost admission stops counting.
 constexpr absl::Duration kSettleTime = absl::Seconds(30);
 constexpr absl::Duration kConflictTime = absl::Seconds(1);
+// A few at a time, so that an admission never finds a queue of them in front of it.
+constexpr size_t kMaxEventsInFlight = 4;
 
 ObjectKey KeyOf(const api::Json& object) {
   return {object.GetString("metadata", "namespace"), object.GetString("metadata", "name")};
@@ -119,7 +121,7 @@ void Operator::OnReply(const state::Reply& reply, absl::Time now) {
     if (--busy_[ref] == 0) busy_.erase(ref);
     if (write.target == write.owner) break;
   }
-  if (write.action.kind == api::Kind::kEvent) return;
+  if (write.action.kind == api::Kind::kEvent) return;  // nothing depends on it
   if (!reply.ok()) {
     OnRefused(write, reply, now);
     return;
@@ -205,7 +207,7 @@ void Operator::TouchAll() {
 
 bool Operator::Idle() const {
   return dirty_.empty() && in_flight_.empty() && waiting_.empty() && settling_.empty() &&
-         !world_.HasReleases();
+         events_.empty() && !world_.HasReleases();
 }
 
 void Operator::Run(absl::Time now) {
@@ -214,6 +216,7 @@ void Operator::Run(absl::Time now) {
   Admit(now);
   ReconcileDirty(now);
   SayWhyWaiting(now);
+  SendEvents(now);
 }
 
 absl::Time Operator::NextDue(absl::Time now) const {
@@ -223,6 +226,10 @@ absl::Time Operator::NextDue(absl::Time now) const {
   const bool room = essential_in_flight_ < options_.max_in_flight;
   if (room && (world_.HasReleases() || world_.queues().HasHeads(now))) return now;
   if (!waiting_.empty()) next = std::min(next, now + absl::Milliseconds(50));
+  if (!events_.empty()) {
+    next =
+        std::min(next, std::max(events_.front().first + options_.event_patience, next_late_event_));
+  }
   const bool work = room && std::any_of(dirty_.begin(), dirty_.end(), [&](const state::Ref& ref) {
                       const auto blocked = blocked_.find(ref);
                       return !Busy(ref) && (blocked == blocked_.end() || blocked->second <= now);
@@ -262,7 +269,25 @@ void Operator::FireTimers(absl::Time now) {
 void Operator::Record(const Note& note, absl::Time now) {
   if (!leading_) return;
   std::optional<state::Action> action = recorder_.Record(note, now);
-  if (action) Send(*std::move(action), {api::Kind::kEvent, {}}, {}, false);
+  if (!action || events_.size() >= options_.max_waiting_events) return;
+  events_.emplace_back(now, *std::move(action));
+}
+
+void Operator::SendEvents(absl::Time now) {
+  const auto send = [this] {
+    state::Action action = std::move(events_.front().second);
+    events_.pop_front();
+    const state::Ref target{api::Kind::kEvent, action.key};
+    Send(std::move(action), target, {}, false);
+  };
+  while (!events_.empty() && essential_in_flight_ == 0 && in_flight_.size() < kMaxEventsInFlight) {
+    send();
+  }
+  while (!events_.empty() && now - events_.front().first >= options_.event_patience &&
+         now >= next_late_event_) {
+    next_late_event_ = now + absl::Seconds(1) / options_.late_events_per_second;
+    send();
+  }
 }
 
 void Operator::Send(state::Action action, const state::Ref& owner, std::vector<Note> notes,

@@ -19,6 +19,7 @@
 #include <absl/time/time.h>
 
 #include <cstdint>
+#include <deque>
 #include <optional>
 #include <string>
 #include <utility>
@@ -58,6 +59,11 @@ struct OperatorOptions {
   int waiting_per_second = 100;
   // A new text for the same reason follows the last one after this time at the earliest.
   absl::Duration waiting_text_interval = absl::Seconds(5);
+  // Kubernetes events wait until no other write is on its way, at most this long, and then go out
+  // at this pace: on a busy API server they would take the time that admissions need.
+  absl::Duration event_patience = absl::Seconds(5);
+  int late_events_per_second = 50;
+  size_t max_waiting_events = 20000;
   size_t max_in_flight = 2000;   // no new writes above this
   size_t max_reconciles = 1000;  // per Run
   size_t max_admissions = 1000;  // per Run
@@ -115,6 +121,7 @@ class Operator {
   void Send(state::Action action, const state::Ref& owner, std::vector<Note> notes,
             bool is_admission);
   void Record(const Note& note, absl::Time now);
+  void SendEvents(absl::Time now);
 
   bool Busy(const state::Ref& ref) const { return busy_.contains(ref); }
   void WakeAt(const state::Ref& ref, absl::Time time);
@@ -145,6 +152,8 @@ class Operator {
   // Refused admissions that still count, and until when.
   absl::btree_map<ObjectKey, absl::Time> settling_;
 
+  std::deque<std::pair<absl::Time, state::Action>> events_;  // when recorded; oldest first
+  absl::Time next_late_event_ = absl::InfinitePast();
   absl::btree_map<ObjectKey, WaitingText> waiting_;
   absl::btree_map<ObjectKey, absl::Time> said_at_;
   double waiting_tokens_ = 0;

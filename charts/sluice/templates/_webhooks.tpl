@@ -35,6 +35,7 @@ cluster's own parts from working.
 {{/* The entries of one configuration object; verb is mutate or validate. */}}
 {{- define "sluice.webhookEntries" -}}
 {{- $root := .root -}}
+{{- $settings := include "sluice.settings" $root | fromJson -}}
 {{- $verb := .verb -}}
 {{- range include "sluice.webhookKinds" $root | fromYamlArray }}
 {{- $operations := get . $verb }}
@@ -54,6 +55,12 @@ cluster's own parts from working.
   {{- if .job }}
   namespaceSelector:
     {{- include "sluice.jobNamespaceSelector" $root | nindent 4 }}
+  {{- end }}
+  {{- if has .kind (list "job" "workload") }}
+  # What the controller writes itself it has checked before; to ask it again costs every write a call.
+  matchConditions:
+  - name: not-from-the-controller
+    expression: request.userInfo.username != {{ printf "system:serviceaccount:%s:%s" $root.Release.Namespace $settings.serviceAccount | squote }}
   {{- end }}
   rules:
   - apiGroups: [{{ .group | quote }}]
