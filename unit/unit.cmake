@@ -51,7 +51,18 @@ file(GLOB bench_sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/unit/bench/*_bench
 if(benchmark_FOUND AND bench_sources)
   add_executable(sluice-bench EXCLUDE_FROM_ALL ${bench_sources})
   target_link_libraries(sluice-bench PRIVATE sluice_flags sluice_sim unit_build benchmark::benchmark_main)
-  add_custom_target(bench COMMAND sluice-bench DEPENDS sluice-bench USES_TERMINAL)
+  # The deciding core by itself, then the whole controller on a real API server.
+  add_custom_target(bench
+    COMMAND sluice-bench
+    COMMAND ${CMAKE_SOURCE_DIR}/e2e/test.sh --bench
+    DEPENDS sluice-bench USES_TERMINAL)
+endif()
+
+find_program(RUN_CLANG_TIDY NAMES run-clang-tidy-14 run-clang-tidy)
+if(RUN_CLANG_TIDY)
+  add_custom_target(tidy
+    COMMAND ${RUN_CLANG_TIDY} -quiet -p ${CMAKE_BINARY_DIR} "${CMAKE_SOURCE_DIR}/(lib|controller)/.*"
+    USES_TERMINAL)
 endif()
 
 if(SLUICE_FUZZ)
