@@ -95,6 +95,8 @@ class JobPass {
          world_.WorkloadsOwnedBy(job_.metadata.ns, BatchJob::kKind, job_.metadata.name)) {
       const auto candidate = world_.AssumedOrStored(key);
       if (candidate == nullptr) continue;
+      // Whether it is the right one cannot be told, so nothing is done to it or to the Job.
+      if (world_.Unreadable({api::Kind::kWorkload, key})) return true;
       const bool match = workload_ == nullptr &&
                          jobs::Matches(world_, *candidate, job_.metadata, pod_sets_, Suspended());
       if (match) {
@@ -160,7 +162,8 @@ class JobPass {
 
   bool FindPrebuilt() {
     const auto found = world_.AssumedOrStored({job_.metadata.ns, prebuilt_});
-    if (found == nullptr || world_.IsAssumed(found->metadata.Key())) {
+    if (found == nullptr || world_.IsAssumed(found->metadata.Key()) ||
+        world_.Unreadable({api::Kind::kWorkload, found->metadata.Key()})) {
       return found != nullptr;
     }
     const api::OwnerReference* owner = found->metadata.Controller();
@@ -530,6 +533,7 @@ Plan ReconcileChild(const state::World& world, const api::Job& job, const api::J
 }  // namespace
 
 Plan ReconcileJob(const state::World& world, const ObjectKey& key, absl::Time now) {
+  if (world.Unreadable({api::Kind::kJob, key})) return {};
   const auto job = world.jobs().Find(key);
   if (job == nullptr || job->metadata.Deleting()) return Finalize(world, key, now);
   const auto ns = world.namespaces().Find({"", key.ns});

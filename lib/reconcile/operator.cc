@@ -76,6 +76,7 @@ void Operator::OnObject(const state::ObjectEvent& event, absl::Time now) {
   }
   if (event.type == Type::kDelete) {
     rejection_texts_.erase(ref);
+    queue_status_at_.erase(ref);
     failures_.erase(ref);
     for (auto& [id, write] : in_flight_) {
       if (write.target == ref) write.target_deleted = true;
@@ -225,7 +226,9 @@ absl::Time Operator::NextDue(absl::Time now) const {
   if (const std::optional<absl::Time> due = world_.queues().NextDue()) next = std::min(next, *due);
   const bool room = essential_in_flight_ < options_.max_in_flight;
   if (room && (world_.HasReleases() || world_.queues().HasHeads(now))) return now;
-  if (!waiting_.empty()) next = std::min(next, now + absl::Milliseconds(50));
+  if (!waiting_.empty()) {
+    next = std::min(next, std::max(next_waiting_scan_, now + absl::Milliseconds(1)));
+  }
   if (!events_.empty()) {
     next =
         std::min(next, std::max(events_.front().first + options_.event_patience, next_late_event_));

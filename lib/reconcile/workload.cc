@@ -457,7 +457,10 @@ class WorkloadPass {
 Plan ReconcileWorkload(const state::World& world, const ObjectKey& key, absl::Time now) {
   const auto workload = world.workloads().Find(key);
   // While an admission is on its way the next state is not known yet.
-  if (workload == nullptr || world.IsAssumed(key)) return {};
+  if (workload == nullptr || world.IsAssumed(key) ||
+      world.Unreadable({api::Kind::kWorkload, key})) {
+    return {};
+  }
   return WorkloadPass(world, *workload, now).Run();
 }
 

@@ -141,6 +141,8 @@ void World::FinishList(Store<T>& store, api::Kind kind, absl::Time now, Refs& to
     Changed<T>(key, before, nullptr, now, touched);
     touched.insert({kind, key});
   }
+  absl::erase_if(unreadable_,
+                 [&](const Ref& ref) { return ref.kind == kind && !seen.contains(ref.key); });
   synced_.insert(kind);
 }
 
@@ -158,6 +160,7 @@ std::optional<Rejection> World::Take(Store<T>& store, const ObjectEvent& event, 
     if (event.type == ObjectEvent::Type::kUpsert || !same) return std::nullopt;
   }
   touched.insert(ref);
+  unreadable_.erase(ref);
   if (event.type == ObjectEvent::Type::kDelete) {
     store.Erase(key);
     Changed<T>(key, before, nullptr, now, touched);
@@ -166,6 +169,7 @@ std::optional<Rejection> World::Take(Store<T>& store, const ObjectEvent& event, 
   absl::StatusOr<T> decoded = api::Decode<T>(event.object);
   std::optional<Rejection> rejected;
   if (!decoded.ok()) {
+    unreadable_.insert(ref);
     rejected = Rejection{ref, event.object.GetString("metadata", "uid"),
                          std::string(decoded.status().message())};
     if constexpr (std::is_same_v<T, api::Workload>) {

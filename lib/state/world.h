@@ -78,6 +78,9 @@ class World {
   void Assume(std::shared_ptr<const api::Workload> admitted);
   // Ends the assumption without admission (the write failed for good) and counts what the API says.
   void Forget(const ObjectKey& key, absl::Time now, Refs& touched);
+  // The object exists, but its last version could not be read. Nothing may be concluded from it,
+  // least of all that it is not there.
+  bool Unreadable(const Ref& ref) const { return unreadable_.contains(ref); }
   bool IsAssumed(const ObjectKey& key) const { return assumed_.contains(key); }
   // All that hold quota, assumed ones included.
   std::shared_ptr<const api::Workload> AssumedOrStored(const ObjectKey& key) const;
@@ -196,6 +199,8 @@ class World {
 
   absl::btree_set<api::Kind> synced_;
   absl::btree_map<api::Kind, absl::btree_set<ObjectKey>> listing_;  // keys seen by a running list
+
+  Refs unreadable_;
 
   absl::btree_map<ObjectKey, WorkloadPtr> assumed_;
   absl::btree_map<ObjectKey, Contribution> contributions_;

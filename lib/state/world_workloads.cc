@@ -118,7 +118,9 @@ void World::Enqueue(const ObjectKey& key, absl::Time now, Refs& touched) {
   const queueing::WorkloadInfoPtr old = queues_.Find(key);
   const std::shared_ptr<const api::Workload> workload = workloads_.Find(key);
   std::string cluster_queue;
+  // What a Workload asks for is not known while it cannot be read: it must not be admitted.
   if (workload != nullptr && !assumed_.contains(key) && !workload->metadata.Deleting() &&
+      !Unreadable({api::Kind::kWorkload, key}) &&
       queueing::IsAdmissible(*workload, order_options_)) {
     const ObjectKey queue_key = queueing::LocalQueueKey(*workload);
     const std::shared_ptr<const api::LocalQueue> queue = local_queues_.Find(queue_key);

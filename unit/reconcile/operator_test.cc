@@ -180,5 +180,55 @@ TEST_CASE("Repeated notes become a series, and one object cannot flood the API s
   CHECK(recorder.dropped() > 0);
 }
 
+// What cannot be read is still there: nothing may be concluded from its silence.
+TEST_CASE("A Job that cannot be read keeps its Workload") {
+  Fixture f;
+  Json job = api::Encode(build::Job("j").Queue("q").Uid("job-uid").ResourceVersion("5").Get());
+  job["spec"].Set("parallelism", "many");
+  f.controller.Step(ObjectEvent{Type::kUpsert, Kind::kJob, job}, f.now);
+  CHECK(f.controller.rejected() == 1);
+  const Json workload = api::Encode(build::Workload("w")
+                                        .Queue("q")
+                                        .Request("cpu", "1")
+                                        .ResourceVersion("6")
+                                        .Finalizer("kueue.x-k8s.io/resource-in-use")
+                                        .OwnedBy("batch/v1", "Job", "j", "job-uid")
+                                        .Admitted("cq", "default")
+                                        .Get());
+  f.controller.Step(ObjectEvent{Type::kUpsert, Kind::kWorkload, workload}, f.now);
+  f.controller.Run(f.now);
+  CHECK(f.sink.Of(Kind::kWorkload).empty());
+  CHECK(f.sink.Of(Kind::kJob).empty());
+  CHECK(f.controller.world().ClusterQueueTotals("cq").admitted == 1);
+}
+
+TEST_CASE("A Workload that cannot be read holds its quota and is never admitted") {
+  Fixture f;
+  Json waiting =
+      api::Encode(build::Workload("a").Queue("q").Request("cpu", "1").ResourceVersion("5").Get());
+  waiting["spec"].Set("podSets", "many");
+  f.controller.Step(ObjectEvent{Type::kUpsert, Kind::kWorkload, waiting}, f.now);
+  Json holding = api::Encode(build::Workload("b")
+                                 .Queue("q")
+                                 .Request("cpu", "3")
+                                 .ResourceVersion("6")
+                                 .Admitted("cq", "default")
+                                 .Get());
+  holding["spec"].Set("podSets", "many");
+  f.controller.Step(ObjectEvent{Type::kUpsert, Kind::kWorkload, holding}, f.now);
+  f.controller.Run(f.now);
+  CHECK(f.sink.Of(Kind::kWorkload).empty());
+  CHECK(f.controller.world().ClusterQueueTotals("cq").reservation ==
+        build::Amounts({{{"default", "cpu"}, 3000}}));
+  // The next version is readable again.
+  f.Pending("a", "1");
+  CHECK(f.controller.world().queues().size() == 0);  // an older version changes nothing
+  waiting =
+      api::Encode(build::Workload("a").Queue("q").Request("cpu", "1").ResourceVersion("7").Get());
+  f.controller.Step(ObjectEvent{Type::kUpsert, Kind::kWorkload, waiting}, f.now);
+  f.controller.Run(f.now);
+  CHECK(f.sink.Of(Kind::kWorkload).size() == 1);
+}
+
 }  // namespace
 }  // namespace sluice::reconcile
