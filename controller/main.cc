@@ -2,6 +2,7 @@
 //
 // Exit codes: 0 after an orderly end, 1 when leadership was lost or the API server could not be
 // reached at start, 2 for a mistake in flags, configuration, kubeconfig or certificates.
+#include <malloc.h>
 #include <signal.h>
 #include <unistd.h>
 
@@ -31,6 +32,9 @@ namespace {
 
 constexpr int kMistake = 2;
 constexpr int kFailed = 1;
+// Events in memory between the sockets and the loop; an object is some ten kilobytes there.
+constexpr size_t kInboxCapacity = 1000;
+constexpr absl::Duration kTrimInterval = absl::Minutes(1);
 
 int Complain(const std::string& text) {
   std::fprintf(stderr, "sluice-controller: %s\n", text.c_str());
@@ -141,8 +145,14 @@ class Controller {
         failed_ = true;
         AskToStop();
       }
+      if (now >= next_trim_) {
+        // What decoding needed for a moment is given back to the system.
+        next_trim_ = now + kTrimInterval;
+        malloc_trim(0);
+      }
       if (!synced_ && op.world().Synced()) {
         synced_ = true;
+        next_trim_ = now + absl::Seconds(2);
         log_.Info("caches synced",
                   {{"workloads", static_cast<int64_t>(op.world().workloads().size())}});
       }
@@ -392,7 +402,7 @@ class Controller {
   metrics::Metrics metrics_;
   ShellObserver observer_;
   std::string ns_;
-  loop::Inbox inbox_;
+  loop::Inbox inbox_{kInboxCapacity};
   kube::Executor timers_{"timers"};
   kube::Executor delivery_{"delivery"};
   kube::Executor replies_{"replies"};
@@ -411,6 +421,7 @@ class Controller {
   std::atomic<bool> lost_{false};
   bool failed_ = false;  // the loop's thread only
   bool synced_ = false;
+  absl::Time next_trim_ = absl::InfinitePast();
 };
 
 int ReplayFile(const config::Config& config) {
@@ -422,6 +433,9 @@ int ReplayFile(const config::Config& config) {
 }
 
 int Main(int argc, char** argv) {
+  // Objects are decoded on one thread and dropped on another; with an arena for each thread the
+  // memory of the one would never serve the other.
+  mallopt(M_ARENA_MAX, 2);
   // Before any thread exists: all of them inherit the mask, and one thread waits for the signals.
   sigset_t signals;
   sigemptyset(&signals);
