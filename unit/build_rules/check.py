@@ -119,7 +119,7 @@ BANNED = [
 MAX_FILE_LINES = 600
 MAX_FUNCTION_LINES = 60
 
-MACHINE_PATHS = re.compile(r"/home/(?!a/|user/)[a-z_][\w-]*/|/Users/[A-Za-z]|(?<![\w.])/root/|/work/(main|shared)\b"
+MACHINE_PATHS = re.compile(r"/home/(?!a/|user/)[a-z_][\w-]*/|/Users/[A-Za-z]|(?<![\w.])/root[/]|/work[/](main|shared)\b"
                            r"|/tmp/bash_jobs")
 
 # (rule, file) -> reason.

@@ -68,6 +68,27 @@ type answer struct {
 	text   string
 }
 
+// callOf is the request of that verb, without path and body.
+func callOf(t *testing.T, client rest.Interface, verb string) *rest.Request {
+	t.Helper()
+	switch verb {
+	case "create":
+		return client.Post().SetHeader("Content-Type", "application/json")
+	case "update":
+		return client.Put().SetHeader("Content-Type", "application/json")
+	case "delete":
+		return client.Delete().SetHeader("Content-Type", "application/json")
+	case "mergePatch":
+		return client.Patch(types.MergePatchType)
+	case "jsonPatch":
+		return client.Patch(types.JSONPatchType)
+	case "apply":
+		return client.Patch(types.ApplyPatchType)
+	}
+	t.Fatalf("verb %q is not known", verb)
+	return nil
+}
+
 func send(t *testing.T, client rest.Interface, r request) answer {
 	t.Helper()
 	kind, known := kinds[r.Kind]
@@ -90,23 +111,7 @@ func send(t *testing.T, client rest.Interface, r request) answer {
 		query.Set("force", "true")
 	}
 	body := whole(t, r, kind.GroupVersion)
-	var call *rest.Request
-	switch r.Verb {
-	case "create":
-		call = client.Post().SetHeader("Content-Type", "application/json")
-	case "update":
-		call = client.Put().SetHeader("Content-Type", "application/json")
-	case "delete":
-		call = client.Delete().SetHeader("Content-Type", "application/json")
-	case "mergePatch":
-		call = client.Patch(types.MergePatchType)
-	case "jsonPatch":
-		call = client.Patch(types.JSONPatchType)
-	case "apply":
-		call = client.Patch(types.ApplyPatchType)
-	default:
-		t.Fatalf("verb %q is not known", r.Verb)
-	}
+	call := callOf(t, client, r.Verb)
 	if r.Verb != "create" {
 		path += "/" + r.Name
 	}
