@@ -226,9 +226,7 @@ absl::Time Operator::NextDue(absl::Time now) const {
   if (const std::optional<absl::Time> due = world_.queues().NextDue()) next = std::min(next, *due);
   const bool room = essential_in_flight_ < options_.max_in_flight;
   if (room && (world_.HasReleases() || world_.queues().HasHeads(now))) return now;
-  if (!waiting_.empty()) {
-    next = std::min(next, std::max(next_waiting_scan_, now + absl::Milliseconds(1)));
-  }
+  if (!waiting_.empty()) next = std::min(next, now + absl::Milliseconds(50));
   if (!events_.empty()) {
     next =
         std::min(next, std::max(events_.front().first + options_.event_patience, next_late_event_));

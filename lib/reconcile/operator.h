@@ -156,7 +156,6 @@ class Operator {
   absl::Time next_late_event_ = absl::InfinitePast();
   absl::btree_map<ObjectKey, WaitingText> waiting_;
   absl::btree_map<ObjectKey, absl::Time> said_at_;
-  absl::Time next_waiting_scan_ = absl::InfinitePast();
   double waiting_tokens_ = 0;
   absl::Time waiting_filled_ = absl::InfinitePast();
   absl::btree_map<state::Ref, absl::Time> queue_status_at_;

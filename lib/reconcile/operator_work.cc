@@ -6,11 +6,6 @@
 #include "reconcile/operator.h"
 
 namespace sluice::reconcile {
-namespace {
-
-constexpr absl::Duration kWaitingScanInterval = absl::Milliseconds(20);
-
-}  // namespace
 
 void Operator::Admit(absl::Time now) {
   if (essential_in_flight_ >= options_.max_in_flight) return;
@@ -64,9 +59,6 @@ void Operator::Reserve(const admission::Decision& decision, absl::Time now) {
 }
 
 void Operator::SayWhyWaiting(absl::Time now) {
-  // Texts that have to wait are looked at again at this pace, not in every batch of events.
-  if (now < next_waiting_scan_) return;
-  next_waiting_scan_ = now + kWaitingScanInterval;
   if (waiting_filled_ == absl::InfinitePast()) {
     waiting_tokens_ = options_.waiting_burst;
   } else {
