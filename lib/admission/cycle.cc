@@ -124,7 +124,7 @@ void Process(const Snapshot& snapshot, quota::Overlay& overlay, Entry& entry) {
     Wait(decision, Verdict::kNoLongerFits, RequeueReason::kFailedAfterNomination);
     return;
   }
-  overlay.Add(queue, entry.assignment.usage);
+  overlay.Add(*snapshot.tree.FindQueue(queue), snapshot.tree.IdsOf(entry.assignment.usage));
   decision.explanation.verdict = Verdict::kFits;
   decision.admission = flavor::MakeAdmission(queue, entry.assignment);
   decision.usage = std::move(entry.assignment.usage);
@@ -162,13 +162,13 @@ std::vector<Decision> RunOn(const Snapshot& snapshot, quota::Overlay& overlay,
 std::vector<Decision> RunCycle(Snapshot& snapshot, const std::vector<WorkloadInfoPtr>& heads,
                                absl::Time now) {
   (void)now;  // nothing in a cycle depends on time yet
-  quota::Overlay overlay(snapshot.tree);
+  quota::Overlay overlay;
   return RunOn(snapshot, overlay, heads);
 }
 
 std::vector<Decision> Schedule(Snapshot& snapshot, queueing::QueueManager& queues, absl::Time now,
                                size_t max_admissions) {
-  quota::Overlay overlay(snapshot.tree);
+  quota::Overlay overlay;
   std::vector<Decision> all;
   absl::btree_map<ObjectKey, size_t> last;  // position of the workload's newest decision
   size_t admissions = 0;

@@ -5,10 +5,9 @@
 // tree must outlive it and must not be changed otherwise in between.
 //
 //   quota::Overlay overlay(tree);
-//   overlay.Add("team-a", usage);   // later questions to `tree` see it
+//   overlay.Add(*tree.FindQueue("team-a"), usage);   // later questions to `tree` see it
 #pragma once
 
-#include <string>
 #include <utility>
 #include <vector>
 
@@ -18,13 +17,13 @@ namespace sluice::quota {
 
 class Overlay {
  public:
-  explicit Overlay(Tree& tree) : tree_(tree) {}
+  Overlay() = default;
   ~Overlay() { Rollback(0); }
   Overlay(const Overlay&) = delete;
   Overlay& operator=(const Overlay&) = delete;
 
-  void Add(const std::string& cluster_queue, const FlavorResourceAmounts& amounts);
-  void Remove(const std::string& cluster_queue, const FlavorResourceAmounts& amounts);
+  void Add(Node& queue, CellAmounts amounts);
+  void Remove(Node& queue, CellAmounts amounts);
 
   // A position to which Rollback can return.
   size_t Mark() const { return log_.size(); }
@@ -33,10 +32,9 @@ class Overlay {
  private:
   struct Change {
     bool added;
-    std::string cluster_queue;
-    FlavorResourceAmounts amounts;
+    Node* queue;
+    CellAmounts amounts;
   };
-  Tree& tree_;
   std::vector<Change> log_;
 };
 

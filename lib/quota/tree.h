@@ -10,7 +10,8 @@
 // Usage is exact (kept in 128 bits) and independent of quota: usage may be added before the
 // ClusterQueue is known and stays when it is removed, so the order in which objects arrive does not
 // matter. Removing more than was added is a broken invariant and stops the process.
-// Changing quota costs O(cells of the tree); usage and queries cost O(depth * log cells).
+// Changing quota costs O(cells of the tree); usage and queries cost O(depth * log cells). For
+// searches that ask thousands of questions there are nodes and cell ids in place of names.
 // Source of the rules: KEP-79 (hierarchical cohorts) of Kueue and its concept page "Cohort".
 //
 //   tree.SetClusterQueue("team-a", "", {{{"default", "cpu"}, {.nominal = 4000}}});
@@ -18,33 +19,19 @@
 #pragma once
 
 #include <absl/container/btree_map.h>
-#include <absl/container/btree_set.h>
 
 #include <cstdint>
-#include <limits>
 #include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "quota/amounts.h"
+#include "quota/node.h"
+#include "quota/share.h"
 #include "resource/resource.h"
 
 namespace sluice::quota {
-
-inline constexpr int64_t kUnlimited = std::numeric_limits<int64_t>::max();
-
-// Sums and differences in which kUnlimited absorbs bounded amounts: unlimited - bounded is
-// unlimited, unlimited - unlimited is 0, bounded - unlimited is the smallest number.
-int64_t AddAmounts(int64_t a, int64_t b);
-int64_t SubtractAmounts(int64_t a, int64_t b);
-
-struct Limits {
-  int64_t nominal = 0;
-  std::optional<int64_t> borrowing_limit{};
-  std::optional<int64_t> lending_limit{};
-  bool operator==(const Limits&) const = default;
-};
-using CellLimits = absl::btree_map<FlavorResource, Limits>;
 
 // How far up a request has to borrow.
 struct BorrowLevel {
@@ -64,12 +51,14 @@ class Tree {
   Tree(Tree&&) noexcept;
   Tree& operator=(Tree&&) noexcept;
 
-  // Adds the ClusterQueue or replaces its cohort and limits. An empty cohort means none; a cohort
-  // that has no object exists implicitly, without quota.
-  void SetClusterQueue(const std::string& name, const std::string& cohort, CellLimits limits);
+  // Adds the ClusterQueue or replaces its cohort, limits and weight. An empty cohort means none; a
+  // cohort that has no object exists implicitly, without quota.
+  void SetClusterQueue(const std::string& name, const std::string& cohort, const CellLimits& limits,
+                       const Weight& weight = {});
   // Takes its quota away. Usage that is still booked stays until it is removed.
   void RemoveClusterQueue(const std::string& name);
-  void SetCohort(const std::string& name, const std::string& parent, CellLimits limits);
+  void SetCohort(const std::string& name, const std::string& parent, const CellLimits& limits,
+                 const Weight& weight = {});
   void RemoveCohort(const std::string& name);
 
   // `name` is a ClusterQueue here and below.
@@ -94,27 +83,58 @@ class Tree {
   bool HasCohort(const std::string& name) const;
   // Whether its chain of parents runs into a cycle; nothing is available then.
   bool InCycle(const std::string& name) const;
+  // The cohorts of a cycle that the chain of parents of the ClusterQueue runs into, in the order of
+  // the chain; empty without one.
+  std::vector<std::string> CycleOf(const std::string& name) const;
+  bool CohortInCycle(const std::string& cohort) const;
   // The ClusterQueues of the same tree, sorted, with `name` itself. Just itself in a cycle.
   std::vector<std::string> TreeOf(const std::string& name) const;
+  // The ClusterQueues of the tree that the cohort belongs to, sorted; empty in a cycle or when
+  // there is no such cohort.
+  std::vector<std::string> TreeOfCohort(const std::string& cohort) const;
+  // All cohorts of the tree that the ClusterQueue belongs to, sorted; empty in a cycle.
+  std::vector<std::string> CohortsOf(const std::string& name) const;
+  // "/<root cohort>/.../<ClusterQueue>"; only the ClusterQueue in a cycle.
+  std::string PathOf(const std::string& name) const;
 
   // Stops the process when a derived value differs from one computed from scratch (for tests).
   void CheckInvariants() const;
 
- private:
-  struct Node;
-  struct Cell;
-
+  // ---- nodes and ids, for searches ----
+  // nullptr when there is none. A pointer stays valid while the object exists or has usage.
   Node* FindQueue(const std::string& name) const;
+  Node* FindCohort(const std::string& name) const;
+  // The id of a cell; ids are dense and never reused, and their order means nothing.
+  CellId IdOf(const FlavorResource& cell) const;
+  const FlavorResource& CellOf(CellId id) const;
+  CellAmounts IdsOf(const FlavorResourceAmounts& amounts) const;
+  // Whether the chain of parents of the node ends, so that its derived values hold.
+  static bool Sound(const Node& node);
+
+  static void AddUsage(Node& queue, const CellAmounts& amounts);
+  static void RemoveUsage(Node& queue, const CellAmounts& amounts);
+  // As above; for a sound node. Available is never below 0 here.
+  static int64_t Available(const Node& queue, CellId cell);
+  static int64_t PotentialAvailable(const Node& queue, CellId cell);
+  static bool Fits(const Node& queue, const CellAmounts& amounts);
+  static BorrowLevel LevelFor(const Node& queue, CellId cell, int64_t request);
+  // The dominant resource share of the node below its parent; zero for a root.
+  Share ShareOf(const Node& node) const;
+
+ private:
+  struct Names;
+
   Node& QueueAt(const std::string& name);
   Node& CohortAt(const std::string& name);
   void Attach(Node& node, const std::string& parent);
   void DropIfUnused(Node* node);
   void Recompute(Node& node);
-  static Node* RootOf(Node& node);
-  static void RecomputeSubtree(Node& node);
-  static int64_t AvailableAt(const Node& node, const FlavorResource& cell);
-  static int64_t PotentialAt(const Node& node, const FlavorResource& cell);
+  void RecomputeDown(Node& node);
+  static void RecomputeUp(Node& node);
+  void SetLimits(Node& node, const CellLimits& limits) const;
+  void CheckNode(const Node& node) const;
 
+  std::unique_ptr<Names> names_;
   absl::btree_map<std::string, std::unique_ptr<Node>> queues_;
   absl::btree_map<std::string, std::unique_ptr<Node>> cohorts_;
 };

@@ -180,11 +180,11 @@ TEST_CASE("an overlay is undone exactly") {
   tree.SetClusterQueue("b", "root", Cell(10));
   tree.AddUsage("a", Take(3));
   {
-    Overlay overlay(tree);
-    overlay.Add("a", Take(9));
+    Overlay overlay;
+    overlay.Add(*tree.FindQueue("a"), tree.IdsOf(Take(9)));
     const size_t mark = overlay.Mark();
-    overlay.Remove("a", Take(2));
-    overlay.Add("b", Take(1));
+    overlay.Remove(*tree.FindQueue("a"), tree.IdsOf(Take(2)));
+    overlay.Add(*tree.FindQueue("b"), tree.IdsOf(Take(1)));
     overlay.Rollback(mark);
     CHECK(tree.Usage("a", kCell) == 12);
     CHECK(tree.Usage("b", kCell) == 0);
