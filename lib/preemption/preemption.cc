@@ -1,0 +1,71 @@
+#include "preemption/preemption.h"
+
+#include "preemption/search.h"
+
+namespace sluice::preemption {
+namespace {
+
+Policy PolicyOf(const std::string& name) {
+  if (name == "LowerPriority") return Policy::kLowerPriority;
+  if (name == "LowerOrNewerEqualPriority") return Policy::kLowerOrNewerEqualPriority;
+  return name == "Any" ? Policy::kAny : Policy::kNever;
+}
+
+}  // namespace
+
+Policies PoliciesOf(const api::ClusterQueueSpec& spec) {
+  Policies policies;
+  if (!spec.preemption.has_value()) return policies;
+  policies.within_cluster_queue = PolicyOf(spec.preemption->within_cluster_queue);
+  policies.reclaim_within_cohort = PolicyOf(spec.preemption->reclaim_within_cohort);
+  const auto& borrow = spec.preemption->borrow_within_cohort;
+  if (borrow.has_value()) {
+    policies.borrow_within_cohort = !borrow->policy.empty() && borrow->policy != "Never";
+    policies.max_priority_threshold = borrow->max_priority_threshold;
+  }
+  return policies;
+}
+
+const char* ReasonName(Reason reason) {
+  switch (reason) {
+    case Reason::kInClusterQueue:
+      return "InClusterQueue";
+    case Reason::kInCohortReclamation:
+      return "InCohortReclamation";
+    case Reason::kInCohortFairSharing:
+      return "InCohortFairSharing";
+    case Reason::kInCohortReclaimWhileBorrowing:
+      return "InCohortReclaimWhileBorrowing";
+  }
+  return "";
+}
+
+const char* ReasonText(Reason reason) {
+  switch (reason) {
+    case Reason::kInClusterQueue:
+      return "prioritization in the ClusterQueue";
+    case Reason::kInCohortReclamation:
+      return "reclamation within the cohort";
+    case Reason::kInCohortFairSharing:
+      return "Fair Sharing within the cohort";
+    case Reason::kInCohortReclaimWhileBorrowing:
+      return "reclamation within the cohort while borrowing";
+  }
+  return "";
+}
+
+std::vector<Target> FindTargets(const Context& context, const Preemptor& preemptor) {
+  return context.fair_sharing.has_value() ? FindFairTargets(context, preemptor)
+                                          : FindClassicalTargets(context, preemptor);
+}
+
+bool FitsWithout(const Context& context, const Preemptor& preemptor,
+                 const std::vector<Target>& targets) {
+  Search search(context, preemptor);
+  for (const Target& target : targets) {
+    search.Take(*context.tree->FindQueue(target.workload->cluster_queue), target);
+  }
+  return search.Fits(true);
+}
+
+}  // namespace sluice::preemption

@@ -1,0 +1,101 @@
+// Preemption: which workloads must give their quota back so that another one fits.
+//
+// Two algorithms share one entry. The classical one (KEP-83, KEP-1337) takes workloads of the
+// preemptor's own ClusterQueue and of ClusterQueues of its cohort tree that use more than their
+// quota, by the policies of the preemptor's ClusterQueue. Fair sharing (KEP-1714) takes from the
+// ClusterQueue with the largest dominant resource share, and only while the preemptor's share stays
+// below the other's.
+//
+// Contract: pure and deterministic. The quota tree is changed during a search and is what it was
+// when it returns. What is found is minimal: without any of the targets the preemptor would not
+// fit, or a target's share test would not hold. Cost: O(ClusterQueues of the tree) plus the
+// candidates that are looked at, each O(depth * cells).
+#pragma once
+
+#include <absl/container/btree_set.h>
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "preemption/reserved_workloads.h"
+#include "quota/tree.h"
+
+namespace sluice::preemption {
+
+// Who may be preempted for whom, by priority.
+enum class Policy {
+  kNever,
+  kLowerPriority,
+  kLowerOrNewerEqualPriority,  // or equal priority and later in the queue order
+  kAny,
+};
+
+// spec.preemption of a ClusterQueue.
+struct Policies {
+  Policy within_cluster_queue = Policy::kNever;
+  Policy reclaim_within_cohort = Policy::kNever;
+  bool borrow_within_cohort = false;                // borrowWithinCohort.policy is not Never
+  std::optional<int64_t> max_priority_threshold{};  // inclusive
+};
+Policies PoliciesOf(const api::ClusterQueueSpec& spec);
+
+enum class Reason {
+  kInClusterQueue,
+  kInCohortReclamation,
+  kInCohortFairSharing,
+  kInCohortReclaimWhileBorrowing,
+};
+// The reason of the Preempted condition, and the words that messages use for it.
+const char* ReasonName(Reason reason);
+const char* ReasonText(Reason reason);
+
+struct Target {
+  const ReservedWorkload* workload = nullptr;
+  Reason reason = Reason::kInClusterQueue;
+};
+
+enum class Strategy { kLessThanOrEqualToFinalShare, kLessThanInitialShare };
+
+struct FairSharingRules {
+  std::vector<Strategy> strategies;    // one or two, in this order
+  bool preempt_within_nominal = true;  // gate FairSharingPreemptWithinNominal
+};
+
+// The workload that needs room. Everything pointed to must outlive the search.
+struct Preemptor {
+  quota::Node* queue = nullptr;  // of its ClusterQueue, in a sound tree
+  ObjectKey local_queue;
+  int64_t priority = 0;
+  absl::Time queue_order_time;
+  Policies policies;
+  quota::CellAmounts requests;           // of all it asks for
+  std::vector<quota::CellId> contested;  // the cells that need preemption
+};
+
+// What a search looks at beside the preemptor.
+struct Context {
+  const quota::Tree* tree = nullptr;
+  const ReservedWorkloads* reserved = nullptr;
+  std::optional<FairSharingRules> fair_sharing;  // nullopt: the classical algorithm
+  // Already gone in this what-if; no candidates. Sorted by address.
+  absl::btree_set<const ReservedWorkload*> removed;
+  // Workloads of an inactive ClusterQueue cannot be preempted. Empty: all are active.
+  std::function<bool(const std::string& cluster_queue)> active;
+  // Usage-based admission fair sharing, for a ClusterQueue that has it: whether `a` used more than
+  // `b`, so that workloads of `a` are preempted first. Empty: it is off.
+  std::function<bool(const std::string& cluster_queue)> usage_based;
+  std::function<bool(const ObjectKey& a, const ObjectKey& b)> used_more;
+  // Whether the preemptor's pods can be placed once the removed workloads are gone. Empty: yes.
+  std::function<bool(const std::vector<Target>& removed)> placeable;
+};
+
+// The workloads to preempt, in the order in which they were chosen; empty when none will do.
+std::vector<Target> FindTargets(const Context& context, const Preemptor& preemptor);
+
+// Whether the preemptor fits without the targets, as FindTargets promises (for tests and checks).
+bool FitsWithout(const Context& context, const Preemptor& preemptor,
+                 const std::vector<Target>& targets);
+
+}  // namespace sluice::preemption

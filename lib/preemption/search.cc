@@ -1,0 +1,123 @@
+#include "preemption/search.h"
+
+#include <algorithm>
+
+namespace sluice::preemption {
+
+Search::~Search() {
+  TakeNone();
+  if (booked_) quota::Tree::RemoveUsage(queue(), preemptor_.requests);
+}
+
+void Search::TakeNone() {
+  for (size_t i = taken_.size(); i-- > 0;) {
+    if (!returned_[i]) quota::Tree::AddUsage(*queues_[i], taken_[i].workload->usage);
+  }
+  taken_.clear();
+  queues_.clear();
+  returned_.clear();
+}
+
+void Search::BookPreemptor() {
+  quota::Tree::AddUsage(queue(), preemptor_.requests);
+  booked_ = true;
+}
+
+const ReservedWorkloads::List& Search::InOrder(const quota::Node& queue) {
+  const ReservedWorkloads::List& list = context_.reserved->Of(queue.name());
+  if (!UsageBased(queue)) return list;
+  sorted_.push_back(list);
+  std::stable_sort(sorted_.back().begin(), sorted_.back().end(),
+                   [&](const ReservedWorkload* a, const ReservedWorkload* b) {
+                     if (a->evicted != b->evicted) return a->evicted;
+                     return a->local_queue != b->local_queue &&
+                            context_.used_more(a->local_queue, b->local_queue);
+                   });
+  return sorted_.back();
+}
+
+bool Search::IsCandidate(const ReservedWorkload& workload, Policy policy) const {
+  switch (policy) {
+    case Policy::kNever:
+      return false;
+    case Policy::kLowerPriority:
+      if (workload.priority >= preemptor_.priority) return false;
+      break;
+    case Policy::kLowerOrNewerEqualPriority:
+      if (workload.priority > preemptor_.priority) return false;
+      if (workload.priority == preemptor_.priority &&
+          workload.queue_order_time <= preemptor_.queue_order_time) {
+        return false;
+      }
+      break;
+    case Policy::kAny:
+      break;
+  }
+  if (context_.removed.contains(&workload)) return false;
+  return std::any_of(workload.usage.begin(), workload.usage.end(), [&](const auto& used) {
+    return std::find(preemptor_.contested.begin(), preemptor_.contested.end(), used.cell) !=
+           preemptor_.contested.end();
+  });
+}
+
+bool Search::EndsRun(const ReservedWorkload& workload, Policy policy) const {
+  if (workload.evicted) return false;
+  if (policy == Policy::kLowerPriority) return workload.priority >= preemptor_.priority;
+  return policy == Policy::kLowerOrNewerEqualPriority && workload.priority > preemptor_.priority;
+}
+
+bool Search::WithinQuota(const quota::Node& node) const {
+  return std::none_of(preemptor_.contested.begin(), preemptor_.contested.end(),
+                      [&](quota::CellId cell) { return node.Borrowing(cell); });
+}
+
+void Search::Take(quota::Node& queue, const Target& target) {
+  quota::Tree::RemoveUsage(queue, target.workload->usage);
+  taken_.push_back(target);
+  queues_.push_back(&queue);
+  returned_.push_back(false);
+}
+
+bool Search::Fits(bool borrowing) const {
+  if (booked_) quota::Tree::RemoveUsage(queue(), preemptor_.requests);
+  bool fits = quota::Tree::Fits(queue(), preemptor_.requests);
+  if (fits && !borrowing) {
+    fits = std::none_of(
+        preemptor_.requests.begin(), preemptor_.requests.end(),
+        [&](const auto& wanted) { return queue().BorrowingWith(wanted.cell, wanted.amount); });
+  }
+  if (booked_) quota::Tree::AddUsage(queue(), preemptor_.requests);
+  if (!fits || !context_.placeable) return fits;
+  std::vector<Target> removed;
+  for (size_t i = 0; i < taken_.size(); ++i) {
+    if (!returned_[i]) removed.push_back(taken_[i]);
+  }
+  return context_.placeable(removed);
+}
+
+std::vector<Target> Search::Minimised(bool borrowing,
+                                      const std::function<bool(size_t)>& may_return) {
+  for (size_t i = taken_.empty() ? 0 : taken_.size() - 1; i-- > 0;) {
+    quota::Tree::AddUsage(*queues_[i], taken_[i].workload->usage);
+    returned_[i] = true;
+    if (Fits(borrowing) && (!may_return || may_return(i))) continue;
+    quota::Tree::RemoveUsage(*queues_[i], taken_[i].workload->usage);
+    returned_[i] = false;
+  }
+  std::vector<Target> targets;
+  for (size_t i = 0; i < taken_.size(); ++i) {
+    if (!returned_[i]) targets.push_back(taken_[i]);
+  }
+  return targets;
+}
+
+CommonAncestor BelowCommonAncestor(const quota::Node& a, const quota::Node& b) {
+  for (const quota::Node* mine = &a; mine->parent() != nullptr; mine = mine->parent()) {
+    for (const quota::Node* theirs = &b; theirs->parent() != nullptr; theirs = theirs->parent()) {
+      if (mine->parent() == theirs->parent()) return {mine, theirs};
+    }
+  }
+  return {&a, &b};
+}
+
+}  // namespace sluice::preemption

@@ -1,0 +1,83 @@
+// Search: the what-if state that both preemption algorithms work on (private to this room).
+//
+// Take removes a workload from the quota tree; when the search goes out of scope the tree is what
+// it was. A Run is the candidates of one ClusterQueue in the order in which they would be taken.
+#pragma once
+
+#include <deque>
+#include <vector>
+
+#include "preemption/preemption.h"
+
+namespace sluice::preemption {
+
+class Search {
+ public:
+  Search(const Context& context, const Preemptor& preemptor)
+      : context_(context), preemptor_(preemptor) {}
+  ~Search();
+  Search(const Search&) = delete;
+  Search& operator=(const Search&) = delete;
+
+  const Context& context() const { return context_; }
+  const Preemptor& preemptor() const { return preemptor_; }
+  quota::Node& queue() const { return *preemptor_.queue; }
+
+  // Workloads of the ClusterQueue in the order in which they would be preempted.
+  const ReservedWorkloads::List& InOrder(const quota::Node& queue);
+  // It uses a contested cell, the policy allows it, and it is not gone already.
+  bool IsCandidate(const ReservedWorkload& workload, Policy policy) const;
+  // No workload after this one (not on its way out) can satisfy the policy either.
+  bool EndsRun(const ReservedWorkload& workload, Policy policy) const;
+  Policy PolicyFor(const quota::Node& queue) const {
+    return &queue == preemptor_.queue ? preemptor_.policies.within_cluster_queue
+                                      : preemptor_.policies.reclaim_within_cohort;
+  }
+  bool UsageBased(const quota::Node& queue) const {
+    return context_.usage_based && context_.usage_based(queue.name());
+  }
+  bool IsActive(const quota::Node& queue) const {
+    return !context_.active || context_.active(queue.name());
+  }
+  // Usage is within the quota of the subtree in every contested cell.
+  bool WithinQuota(const quota::Node& node) const;
+
+  void Take(quota::Node& queue, const Target& target);
+  // All that are taken, in the order in which they were.
+  const std::vector<Target>& taken() const { return taken_; }
+  quota::Node& QueueOfTaken(size_t index) const { return *queues_[index]; }
+  void TakeNone();
+
+  // The preemptor's whole request fits; `borrowing`: it may use more than its own quota.
+  bool Fits(bool borrowing) const;
+  // Gives back whatever is not needed, the last taken excepted, and returns what stays taken.
+  // `may_return(i)` is asked with the i-th already given back.
+  std::vector<Target> Minimised(bool borrowing,
+                                const std::function<bool(size_t)>& may_return = nullptr);
+  // Whether the i-th of taken() was given back again.
+  bool Returned(size_t index) const { return returned_[index]; }
+
+  // For a caller that books the preemptor's own request: Fits leaves it out.
+  void BookPreemptor();
+
+ private:
+  const Context& context_;
+  const Preemptor& preemptor_;
+  std::vector<Target> taken_;
+  std::vector<quota::Node*> queues_;
+  std::vector<bool> returned_;
+  bool booked_ = false;
+  std::deque<ReservedWorkloads::List> sorted_;
+};
+
+// The lowest cohort above both, with the two nodes just below it.
+struct CommonAncestor {
+  const quota::Node* mine = nullptr;    // on the way from `a`
+  const quota::Node* theirs = nullptr;  // on the way from `b`
+};
+CommonAncestor BelowCommonAncestor(const quota::Node& a, const quota::Node& b);
+
+std::vector<Target> FindClassicalTargets(const Context& context, const Preemptor& preemptor);
+std::vector<Target> FindFairTargets(const Context& context, const Preemptor& preemptor);
+
+}  // namespace sluice::preemption
