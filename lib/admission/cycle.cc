@@ -1,198 +1,335 @@
 #include "admission/cycle.h"
 
+#include <absl/container/btree_map.h>
+#include <absl/container/btree_set.h>
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <tuple>
 #include <utility>
 
+#include "admission/nominator.h"
+#include "admission/order.h"
 #include "api/names.h"
 #include "quota/overlay.h"
 
 namespace sluice::admission {
 namespace {
 
+using preemption::Target;
 using queueing::RequeueReason;
-using queueing::WorkloadInfo;
 using queueing::WorkloadInfoPtr;
 using Verdict = Explanation::Verdict;
 
-// A head after nomination.
-struct Entry {
-  Decision decision;
-  flavor::Assignment assignment;
+// One cycle over a set of heads. What is admitted stays booked in `admitted` of the caller.
+class Cycle {
+ public:
+  Cycle(Snapshot& snapshot, quota::Overlay& admitted, const queueing::QueueManager* queues,
+        int64_t& not_ready)
+      : snapshot_(snapshot),
+        admitted_(admitted),
+        nominator_(snapshot, queues),
+        not_ready_(not_ready) {}
+
+  std::vector<Decision> Run(const std::vector<WorkloadInfoPtr>& heads) {
+    std::vector<Entry> entries;
+    entries.reserve(heads.size());
+    for (const WorkloadInfoPtr& head : heads) entries.push_back(nominator_.Nominate(head));
+    EntryOrder order(snapshot_, entries);
+    std::vector<Decision> decisions;
+    decisions.reserve(entries.size());
+    while (Entry* entry = order.Next()) {
+      if (entry->nominated) Process(*entry);
+      decisions.push_back(std::move(entry->decision));
+    }
+    for (const auto& [queue, amounts] : expected_) quota::Tree::RemoveUsage(*queue, amounts);
+    return decisions;
+  }
+
+ private:
+  using Mode = flavor::Mode;
+
+  void Process(Entry& entry) {
+    Decision& decision = entry.decision;
+    if (Overlaps(entry) && snapshot_.options.recompute_on_overlap) {
+      nominator_.Recompute(entry, victims_);
+      decision.requeue.scan_progress.reset();
+      decision.requeue.untried_flavors = false;
+      if (entry.assignment.mode == Mode::kFit) entry.assignment.mode = Mode::kDeferredFit;
+    }
+    switch (entry.assignment.mode) {
+      case Mode::kNoFit:
+        return Wait(decision, Verdict::kNoFit, RequeueReason::kNoFit);
+      case Mode::kPreempt:
+        return Preempt(entry);
+      case Mode::kDeferredFit:
+        Expect(entry, entry.usage);
+        decision.requeue.untried_flavors = false;
+        return Wait(decision, Verdict::kDeferredFit, RequeueReason::kPendingPreemption);
+      case Mode::kFit:
+        return Admit(entry);
+    }
+  }
+
+  bool Overlaps(const Entry& entry) const {
+    return std::any_of(entry.targets.begin(), entry.targets.end(), [&](const Target& target) {
+      return std::any_of(victims_.begin(), victims_.end(),
+                         [&](const Target& victim) { return victim.workload == target.workload; });
+    });
+  }
+
+  // Books what an entry is going to need, so that later entries of the cycle leave it alone.
+  void Expect(const Entry& entry, const quota::CellAmounts& amounts) {
+    quota::Tree::AddUsage(*entry.queue, amounts);
+    expected_.emplace_back(entry.queue, amounts);
+  }
+
+  void Preempt(Entry& entry) {
+    Decision& decision = entry.decision;
+    if (entry.targets.empty()) {
+      const auto policy = snapshot_.FindClusterQueue(entry.info().cluster_queue)->policies;
+      if (policy.reclaim_within_cohort != preemption::Policy::kAny ||
+          (entry.is_preemptor && snapshot_.options.prioritize_preemptors)) {
+        Expect(entry, Reservation(entry));
+      }
+      return Wait(decision, Verdict::kNoCandidates, RequeueReason::kPreemptionNoCandidates);
+    }
+    if (Overlaps(entry)) {
+      return Wait(decision, Verdict::kOverlappingTargets, RequeueReason::kFailedAfterNomination);
+    }
+    if (!nominator_.FitsWithout(entry, victims_)) {
+      return Wait(decision, Verdict::kNoLongerFits, RequeueReason::kFailedAfterNomination);
+    }
+    victims_.insert(victims_.end(), entry.targets.begin(), entry.targets.end());
+    Expect(entry, entry.usage);
+    for (const Target& target : entry.targets) {
+      decision.victims.push_back({snapshot_.reserved.Share(target.workload->Key()), target.reason,
+                                  target.workload->evicted});
+      decision.explanation.preempting.push_back(target.workload->Key().ToString());
+    }
+    decision.requeue.untried_flavors = false;
+    Wait(decision, Verdict::kPreempting, RequeueReason::kPendingPreemption);
+    decision.kind = Decision::Kind::kPreempt;
+  }
+
+  // What a workload without candidates may keep others from taking in this cycle.
+  quota::CellAmounts Reservation(const Entry& entry) const {
+    quota::CellAmounts reserved;
+    for (const auto& [cell, amount] : entry.usage) {
+      const int64_t used = entry.queue->Usage(cell);
+      const int64_t nominal = entry.queue->Nominal(cell);
+      int64_t kept = amount;
+      if (entry.assignment.borrow_level == 0) {
+        kept = std::max<int64_t>(0, std::min(amount, quota::SubtractAmounts(nominal, used)));
+      } else if (const auto limit = entry.queue->BorrowingLimit(cell)) {
+        kept = std::min(amount, quota::SubtractAmounts(quota::AddAmounts(nominal, *limit), used));
+      }
+      // Above its limits already: there is nothing that it could keep.
+      if (kept > 0) reserved.push_back({cell, kept});
+    }
+    return reserved;
+  }
+
+  void Admit(Entry& entry) {
+    Decision& decision = entry.decision;
+    if (!nominator_.FitsWithout(entry, victims_) || !FitsNow(entry)) {
+      return Wait(decision, Verdict::kNoLongerFits, RequeueReason::kFailedAfterNomination);
+    }
+    if (snapshot_.options.block_admission && not_ready_ > 0) {
+      return Wait(decision, Verdict::kOthersNotReady, RequeueReason::kFailedAfterNomination);
+    }
+    ++not_ready_;
+    admitted_.Add(*entry.queue, entry.usage);
+    decision.kind = Decision::Kind::kAdmit;
+    decision.explanation.verdict = Verdict::kFits;
+    decision.admission = flavor::MakeAdmission(entry.info().cluster_queue, entry.assignment);
+    decision.usage = std::move(entry.assignment.usage);
+  }
+
+  // With the victims of this cycle still running, as they are until they have ended: what others
+  // only expect to get does not count. Without this an entry could be given the room of a victim.
+  bool FitsNow(const Entry& entry) const {
+    if (expected_.empty()) return true;
+    for (const auto& [queue, amounts] : expected_) quota::Tree::RemoveUsage(*queue, amounts);
+    const bool fits = quota::Tree::Fits(*entry.queue, entry.usage);
+    for (const auto& [queue, amounts] : expected_) quota::Tree::AddUsage(*queue, amounts);
+    return fits;
+  }
+
+  Snapshot& snapshot_;
+  quota::Overlay& admitted_;
+  Nominator nominator_;
+  int64_t& not_ready_;
+  std::vector<Target> victims_;
+  std::vector<std::pair<quota::Node*, quota::CellAmounts>> expected_;
 };
 
-void Wait(Decision& decision, Verdict verdict, RequeueReason requeue) {
-  decision.kind = Decision::Kind::kWait;
-  decision.explanation.verdict = verdict;
-  decision.reason = ReasonOf(decision.explanation);
-  decision.message = RenderMessage(decision.explanation);
-  decision.requeue.reason = requeue;
-  decision.requeue.condition_reason = decision.reason;
+const quota::Node* RootOf(const quota::Node* node) {
+  while (node != nullptr && node->parent() != nullptr) node = node->parent();
+  return node;
 }
 
-bool HasFailedCheck(const api::Workload& workload) {
-  const auto& checks = workload.status.admission_checks;
-  return std::any_of(checks.begin(), checks.end(), [](const api::AdmissionCheckState& check) {
-    return check.state == "Retry" || check.state == "Rejected";
-  });
+// The root of the tree that a workload's ClusterQueue belongs to; nullptr in a cycle.
+const quota::Node* RootOf(const Snapshot& snapshot, const std::string& cluster_queue) {
+  const quota::Node* node = snapshot.tree.FindQueue(cluster_queue);
+  return node == nullptr || !quota::Tree::Sound(*node) ? nullptr : RootOf(node);
 }
 
-// What keeps the head from being assigned at all; false when nothing does.
-bool Inadmissible(const Snapshot& snapshot, const WorkloadInfo& info, Decision& decision) {
-  const auto refuse = [&](Verdict verdict, RequeueReason requeue = RequeueReason::kGeneric) {
-    Wait(decision, verdict, requeue);
-    return true;
-  };
-  if (HasFailedCheck(*info.workload)) return refuse(Verdict::kChecksFailed);
-  const ClusterQueueSnapshot* queue = snapshot.FindClusterQueue(info.cluster_queue);
-  if (queue == nullptr) return refuse(Verdict::kQueueNotFound);
-  if (!queue->active || snapshot.tree.InCycle(info.cluster_queue)) {
-    return refuse(Verdict::kQueueInactive);
-  }
-  const std::string& ns = info.workload->metadata.ns;
-  const api::Namespace* found = snapshot.FindNamespace(ns);
-  if (found == nullptr) {
-    decision.explanation.problems = {fmt::format("namespace {} not found", ns)};
-    return refuse(Verdict::kNamespaceGone);
-  }
-  if (!NamespaceMatches(*queue->cluster_queue, *found)) {
-    return refuse(Verdict::kNamespaceMismatch, RequeueReason::kNamespaceMismatch);
-  }
-  if (!info.problems.empty()) {
-    decision.explanation.problems = info.problems;
-    return refuse(Verdict::kInvalidResources);
-  }
-  return false;
-}
+// Repeats cycles; see Schedule.
+class Scheduler {
+ public:
+  Scheduler(Snapshot& snapshot, queueing::QueueManager& queues, absl::Time now)
+      : snapshot_(snapshot), queues_(queues), now_(now), not_ready_(snapshot.not_ready) {}
 
-flavor::Assignment AssignFlavors(const Snapshot& snapshot, const WorkloadInfo& info) {
-  flavor::AssignContext context;
-  context.cluster_queue = snapshot.FindClusterQueue(info.cluster_queue)->cluster_queue.get();
-  context.flavor = [&snapshot](const FlavorName& name) { return snapshot.FindFlavor(name); };
-  context.tree = &snapshot.tree;
-  context.options.ignore_undeclared = snapshot.options.ignore_undeclared;
-  context.options.fungibility = snapshot.options.flavor_fungibility;
-  std::vector<flavor::PodSetInput> inputs;
-  for (size_t i = 0; i < info.requests.size(); ++i) {
-    flavor::PodSetInput input;
-    input.pod_set = &info.workload->spec.pod_sets[i];
-    input.count = info.requests[i].count;
-    input.requests = &info.requests[i].total;
-    inputs.push_back(input);
-  }
-  return flavor::Assign(context, inputs);
-}
-
-Entry Nominate(const Snapshot& snapshot, const WorkloadInfoPtr& info) {
-  Entry entry;
-  Decision& decision = entry.decision;
-  decision.info = info;
-  decision.explanation.cluster_queue = info->cluster_queue;
-  if (api::IsTrue(info->workload->status.conditions, api::kQuotaReserved)) {
-    decision.kind = Decision::Kind::kDrop;
-    return entry;
-  }
-  if (Inadmissible(snapshot, *info, decision)) return entry;
-  entry.assignment = AssignFlavors(snapshot, *info);
-  decision.explanation.cause = entry.assignment.cause;
-  decision.explanation.pod_sets = entry.assignment.pod_sets;
-  decision.borrow_level = entry.assignment.borrow_level;
-  decision.requeue.untried_flavors = entry.assignment.HasUntriedFlavors();
-  switch (entry.assignment.mode) {
-    case flavor::Mode::kNoFit:
-      Wait(decision, Verdict::kNoFit, RequeueReason::kNoFit);
-      break;
-    case flavor::Mode::kPreempt:
-    case flavor::Mode::kDeferredFit:
-      Wait(decision, Verdict::kNoCandidates, RequeueReason::kPreemptionNoCandidates);
-      break;
-    case flavor::Mode::kFit:
-      decision.kind = Decision::Kind::kAdmit;
-      break;
-  }
-  return entry;
-}
-
-// Takes the quota for an entry that fits, if it still does after the ones before it.
-void Process(const Snapshot& snapshot, quota::Overlay& overlay, Entry& entry) {
-  Decision& decision = entry.decision;
-  if (decision.kind != Decision::Kind::kAdmit) return;
-  const std::string& queue = decision.info->cluster_queue;
-  if (!snapshot.tree.Fits(queue, entry.assignment.usage)) {
-    Wait(decision, Verdict::kNoLongerFits, RequeueReason::kFailedAfterNomination);
-    return;
-  }
-  overlay.Add(*snapshot.tree.FindQueue(queue), snapshot.tree.IdsOf(entry.assignment.usage));
-  decision.explanation.verdict = Verdict::kFits;
-  decision.admission = flavor::MakeAdmission(queue, entry.assignment);
-  decision.usage = std::move(entry.assignment.usage);
-}
-
-std::vector<Decision> RunOn(const Snapshot& snapshot, quota::Overlay& overlay,
-                            const std::vector<WorkloadInfoPtr>& heads) {
-  std::vector<Entry> entries;
-  entries.reserve(heads.size());
-  for (const WorkloadInfoPtr& head : heads) entries.push_back(Nominate(snapshot, head));
-  const bool by_priority = snapshot.options.priority_sorting_within_cohort;
-  std::stable_sort(entries.begin(), entries.end(), [&](const Entry& a, const Entry& b) {
-    if (a.decision.borrow_level != b.decision.borrow_level) {
-      return a.decision.borrow_level < b.decision.borrow_level;
+  std::vector<Decision> Run(size_t max_admissions) {
+    while (admissions_ < max_admissions) {
+      std::vector<WorkloadInfoPtr> heads = queues_.Heads(now_);
+      if (heads.empty()) break;
+      AddDefenders(heads);
+      OneCycle(heads);
     }
-    const WorkloadInfo& left = *a.decision.info;
-    const WorkloadInfo& right = *b.decision.info;
-    if (by_priority && left.priority != right.priority) return left.priority > right.priority;
-    const api::ObjectMeta& m = left.workload->metadata;
-    const api::ObjectMeta& n = right.workload->metadata;
-    return std::tie(left.queue_order_time, m.uid, m.ns, m.name) <
-           std::tie(right.queue_order_time, n.uid, n.ns, n.name);
-  });
-  std::vector<Decision> decisions;
-  decisions.reserve(entries.size());
-  for (Entry& entry : entries) {
-    Process(snapshot, overlay, entry);
-    decisions.push_back(std::move(entry.decision));
+    std::vector<Decision> newest;
+    newest.reserve(last_.size());
+    for (size_t i = 0; i < all_.size(); ++i) {
+      const ObjectKey key = all_[i].info->Key();
+      if (last_.at(key) != i) continue;
+      if (const auto found = issued_.find(key); found != issued_.end()) {
+        KeepVictims(all_[i], found->second);
+      }
+      newest.push_back(std::move(all_[i]));
+    }
+    return newest;
   }
-  return decisions;
-}
+
+ private:
+  // Heads that wait in the trees of the others; they defend what they wait for.
+  void AddDefenders(std::vector<WorkloadInfoPtr>& heads) {
+    absl::btree_set<const quota::Node*> roots;
+    for (const WorkloadInfoPtr& head : heads) {
+      const quota::Node* root = RootOf(snapshot_, head->cluster_queue);
+      if (root != nullptr && root->is_cohort()) roots.insert(root);
+    }
+    if (roots.empty()) return;
+    std::vector<std::string> names;
+    for (const std::string& name : queues_.WaitingQueues()) {
+      if (roots.contains(RootOf(snapshot_, name))) names.push_back(name);
+    }
+    if (names.empty()) return;
+    for (WorkloadInfoPtr& head : queues_.HeldHeads(names)) heads.push_back(std::move(head));
+  }
+
+  void OneCycle(const std::vector<WorkloadInfoPtr>& heads) {
+    std::vector<Decision> decisions = Cycle(snapshot_, admitted_, &queues_, not_ready_).Run(heads);
+    absl::btree_set<const quota::Node*> changed;  // roots of trees in which something happened
+    for (const Decision& decision : decisions) {
+      const quota::Node* root = RootOf(snapshot_, decision.info->cluster_queue);
+      if (Record(decision) && root != nullptr) changed.insert(root);
+    }
+    for (Decision& decision : decisions) {
+      const ObjectKey key = decision.info->Key();
+      const bool back =
+          decision.kind == Decision::Kind::kWait || decision.kind == Decision::Kind::kPreempt;
+      if (back) {
+        decision.requeue.hold =
+            !changed.contains(RootOf(snapshot_, decision.info->cluster_queue)) ||
+            decision.requeue.reason == RequeueReason::kPendingPreemption;
+        queues_.Requeue(key, decision.requeue, now_);
+      } else {
+        queues_.Remove(key);
+      }
+      last_[key] = all_.size();
+      all_.push_back(std::move(decision));
+    }
+    Wake(changed);
+  }
+
+  // Keeps a decision for the cycles that follow. True when it changed something.
+  bool Record(const Decision& decision) {
+    if (decision.kind == Decision::Kind::kAdmit) {
+      ++admissions_;
+      preemption::ReservedWorkload reserved;
+      reserved.workload = decision.info->workload;
+      reserved.cluster_queue = decision.info->cluster_queue;
+      reserved.local_queue = decision.info->local_queue;
+      reserved.priority = decision.info->priority;
+      reserved.queue_order_time = decision.info->queue_order_time;
+      reserved.reserved_at = now_;
+      reserved.usage = snapshot_.tree.IdsOf(decision.usage);
+      snapshot_.reserved.Put(std::move(reserved));
+      return true;
+    }
+    bool issued = false;
+    for (const Decision::Victim& victim : decision.victims) {
+      if (victim.ongoing) continue;
+      issued_[decision.info->Key()].push_back(victim);
+      preemption::ReservedWorkload leaving = *victim.workload;
+      leaving.evicted = true;
+      snapshot_.reserved.Put(std::move(leaving));
+      issued = true;
+    }
+    return issued;
+  }
+
+  // A later decision about the same workload finds its victims on their way out; whoever acts on it
+  // must still be told to evict them.
+  static void KeepVictims(Decision& decision, const std::vector<Decision::Victim>& issued) {
+    for (const Decision::Victim& victim : issued) {
+      const auto same = std::find_if(
+          decision.victims.begin(), decision.victims.end(), [&](const Decision::Victim& other) {
+            return other.workload->Key() == victim.workload->Key();
+          });
+      if (same == decision.victims.end()) {
+        decision.victims.push_back(victim);
+      } else {
+        same->ongoing = false;
+      }
+    }
+  }
+
+  // What waits in a tree where something happened may get another answer now.
+  void Wake(const absl::btree_set<const quota::Node*>& roots) {
+    if (roots.empty()) return;
+    std::vector<std::string> names;
+    for (const std::string& name : queues_.WaitingQueues()) {
+      if (roots.contains(RootOf(snapshot_, name))) names.push_back(name);
+    }
+    for (const std::string& name : names) queues_.Retry(name);
+  }
+
+  Snapshot& snapshot_;
+  queueing::QueueManager& queues_;
+  const absl::Time now_;
+  int64_t not_ready_;
+  quota::Overlay admitted_;
+  size_t admissions_ = 0;
+  std::vector<Decision> all_;
+  absl::btree_map<ObjectKey, size_t> last_;  // position of the workload's newest decision
+  absl::btree_map<ObjectKey, std::vector<Decision::Victim>> issued_;  // by preemptor
+};
 
 }  // namespace
 
 std::vector<Decision> RunCycle(Snapshot& snapshot, const std::vector<WorkloadInfoPtr>& heads,
-                               absl::Time now) {
-  (void)now;  // nothing in a cycle depends on time yet
+                               const queueing::QueueManager* queues) {
   quota::Overlay overlay;
-  return RunOn(snapshot, overlay, heads);
+  int64_t not_ready = snapshot.not_ready;
+  return Cycle(snapshot, overlay, queues, not_ready).Run(heads);
 }
 
 std::vector<Decision> Schedule(Snapshot& snapshot, queueing::QueueManager& queues, absl::Time now,
                                size_t max_admissions) {
-  quota::Overlay overlay;
-  std::vector<Decision> all;
-  absl::btree_map<ObjectKey, size_t> last;  // position of the workload's newest decision
-  size_t admissions = 0;
-  while (admissions < max_admissions) {
-    const std::vector<WorkloadInfoPtr> heads = queues.Heads(now);
-    if (heads.empty()) break;
-    for (Decision& decision : RunOn(snapshot, overlay, heads)) {
-      const ObjectKey key = decision.info->Key();
-      if (decision.kind == Decision::Kind::kWait) {
-        queues.Requeue(key, decision.requeue, now);
-      } else {
-        queues.Remove(key);
-        if (decision.kind == Decision::Kind::kAdmit) ++admissions;
-      }
-      last[key] = all.size();
-      all.push_back(std::move(decision));
-    }
-  }
-  std::vector<Decision> newest;
-  newest.reserve(last.size());
-  for (size_t i = 0; i < all.size(); ++i) {
-    if (last.at(all[i].info->Key()) == i) newest.push_back(std::move(all[i]));
-  }
-  return newest;
+  return Scheduler(snapshot, queues, now).Run(max_admissions);
+}
+
+std::string PreemptionMessage(const Decision& decision, const Decision::Victim& victim,
+                              const quota::Tree& tree) {
+  const auto known = [](const std::string& text) { return text.empty() ? "UNKNOWN" : text; };
+  const api::ObjectMeta& preemptor = decision.info->workload->metadata;
+  return fmt::format(
+      "Preempted to accommodate a workload (UID: {}, JobUID: {}) due to {}; preemptor path: {}; "
+      "preemptee path: {}",
+      known(preemptor.uid), known(preemptor.Label(api::kJobUidLabel)),
+      preemption::ReasonText(victim.reason), tree.PathOf(decision.info->cluster_queue),
+      tree.PathOf(victim.workload->cluster_queue));
 }
 
 absl::Time QueuedSince(const api::Workload& workload) {

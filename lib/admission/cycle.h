@@ -5,10 +5,13 @@
 // quota tree is as before when it returns: the caller assumes the decisions it acts on.
 //
 // Schedule repeats cycles over a QueueManager until nothing more can be decided or `max_admissions`
-// is reached, each cycle seeing what the ones before admitted. What is admitted has left the queue
-// manager; everything else was requeued. The outcome is that of admitting one by one. The caller
-// must book the usage of every kAdmit decision (in order) and add the workload to the queues again
-// when its write fails.
+// is reached, each cycle seeing what the ones before admitted and evicted. What is admitted has
+// left the queue manager; everything else was requeued. The outcome is that of admitting one by
+// one. A head that waits (for its preemptions, or in strict order) takes part in every cycle of its
+// cohort tree, so that others do not take what it waits for; when a cycle changes nothing, all
+// wait. The snapshot's `reserved` keeps what was decided: the admitted are in it and the victims of
+// new preemptions are marked as on their way out. The caller must book the usage of every kAdmit
+// decision (in order), and undo either when its write fails.
 //
 // Contract: pure, deterministic, no I/O; `now` is the only time. A decision carries its
 // explanation. Source: Kueue documentation, "Workload" and "Cluster Queue".
@@ -30,7 +33,7 @@ struct Decision {
   enum class Kind {
     kAdmit,    // reserve quota: `admission` and `usage` are set
     kWait,     // back to the queue: `requeue`, `reason` and `message` are set
-    kPreempt,  // evict others first (nothing makes this decision yet)
+    kPreempt,  // evict `victims` first; back to the queue: `requeue`, `reason`, `message` are set
     kDrop,     // it holds quota already: forget it, no write
   };
   Kind kind = Kind::kWait;
@@ -40,20 +43,34 @@ struct Decision {
   FlavorResourceAmounts usage;
   int borrow_level = 0;
 
+  // A workload that must give its quota back first.
+  struct Victim {
+    preemption::ReservedWorkloadPtr workload;
+    preemption::Reason reason = preemption::Reason::kInClusterQueue;
+    bool ongoing = false;  // it was told so before: nothing is to be written
+  };
+  // Also of a decision other than kPreempt, when an earlier one of the same call made them victims.
+  std::vector<Victim> victims;
+
   queueing::RequeueRequest requeue;
   std::string reason;   // of QuotaReserved=False, in the granular scheme
   std::string message;  // the same text as RenderMessage(explanation)
   Explanation explanation;
 };
 
-// Decisions in the order in which they were made; one per head.
+// Decisions in the order in which they were made; one per head. `queues` (may be null) tells what
+// is remembered of the heads; nothing in it is changed.
 std::vector<Decision> RunCycle(Snapshot& snapshot,
-                               const std::vector<queueing::WorkloadInfoPtr>& heads, absl::Time now);
+                               const std::vector<queueing::WorkloadInfoPtr>& heads,
+                               const queueing::QueueManager* queues = nullptr);
 
 // At most one decision per workload (the last one), in the order in which they were made.
 std::vector<Decision> Schedule(Snapshot& snapshot, queueing::QueueManager& queues, absl::Time now,
                                size_t max_admissions = 1000);
 
+// The message of the Evicted and Preempted conditions of a victim.
+std::string PreemptionMessage(const Decision& decision, const Decision::Victim& victim,
+                              const quota::Tree& tree);
 // The text of the QuotaReserved event: how long it waited, and the flavors looked at.
 std::string QuotaReservedEventText(const Decision& decision, absl::Time now);
 // The instant since which the workload waits: its last requeue, else its creation.

@@ -109,6 +109,19 @@ std::string RenderMessage(const Explanation& explanation) {
     case Verdict::kNoFit:
     case Verdict::kNoCandidates:
       return RenderPodSets(explanation.pod_sets);
+    case Verdict::kPreempting:
+      return fmt::format("{}. Pending the preemption of {} workload(s)",
+                         RenderPodSets(explanation.pod_sets), explanation.preempting.size());
+    case Verdict::kPreemptionFailed:
+      return fmt::format("{}. Preempting {} workload(s) failed, will retry.",
+                         RenderPodSets(explanation.pod_sets), explanation.preempting.size());
+    case Verdict::kDeferredFit:
+      return "Workload has overlapping preemption targets with another workload, but will fit "
+             "after these preemptions complete";
+    case Verdict::kOverlappingTargets:
+      return "Workload has overlapping preemption targets with another workload";
+    case Verdict::kOthersNotReady:
+      return "waiting for all admitted workloads to be in PodsReady condition";
     case Verdict::kNoLongerFits:
       return "Workload no longer fits after processing another workload";
     case Verdict::kChecksFailed:
@@ -135,7 +148,14 @@ std::string ReasonOf(const Explanation& explanation) {
       return CauseText(explanation.cause);
     case Verdict::kNoCandidates:
     case Verdict::kNoLongerFits:
+    case Verdict::kOverlappingTargets:
       return kWaitingForQuota;
+    case Verdict::kPreempting:
+    case Verdict::kPreemptionFailed:
+    case Verdict::kDeferredFit:
+      return kWaitingForPreemptedWorkloads;
+    case Verdict::kOthersNotReady:
+      return kWaitingForPodsReady;
     case Verdict::kChecksFailed:
       return kPendingEvaluation;
     case Verdict::kQueueInactive:

@@ -15,10 +15,15 @@ namespace sluice::admission {
 struct Explanation {
   enum class Verdict {
     kFits,
-    kNoFit,         // no flavor fits; `pod_sets` say why
-    kNoCandidates,  // would need a preemption, and nothing can be preempted
-    kNoLongerFits,  // fitted alone, not after others of the same cycle
-    kChecksFailed,  // an admission check is in state Retry or Rejected
+    kNoFit,               // no flavor fits; `pod_sets` say why
+    kNoCandidates,        // would need a preemption, and nothing can be preempted
+    kNoLongerFits,        // fitted alone, not after others of the same cycle
+    kPreempting,          // fits when the workloads named in `preempting` are gone
+    kPreemptionFailed,    // none of them could be evicted
+    kDeferredFit,         // fits when the victims of another workload are gone
+    kOverlappingTargets,  // another workload of the cycle preempts the same ones
+    kOthersNotReady,      // blockAdmission: others start first
+    kChecksFailed,        // an admission check is in state Retry or Rejected
     kQueueInactive,
     kQueueNotFound,
     kNamespaceMismatch,
@@ -30,6 +35,8 @@ struct Explanation {
   flavor::Cause cause = flavor::Cause::kNone;
   std::vector<flavor::PodSetAssignment> pod_sets;
   std::vector<std::string> problems;
+  // "namespace/name" of the workloads to be preempted, in the order of their choice.
+  std::vector<std::string> preempting;
 };
 
 // One observation: "insufficient unused quota for cpu in flavor spot, 4 more needed".

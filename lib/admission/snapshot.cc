@@ -1,5 +1,7 @@
 #include "admission/snapshot.h"
 
+#include <utility>
+
 namespace sluice::admission {
 namespace {
 
@@ -10,6 +12,15 @@ auto FindIn(const Map& map, const std::string& name) -> decltype(map.begin()->se
 }
 
 }  // namespace
+
+ClusterQueueSnapshot::ClusterQueueSnapshot(std::shared_ptr<const api::ClusterQueue> object,
+                                           bool is_active)
+    : cluster_queue(std::move(object)),
+      active(is_active),
+      policies(preemption::PoliciesOf(cluster_queue->spec)) {
+  const auto& scope = cluster_queue->spec.admission_scope;
+  usage_based = scope.has_value() && scope->admission_mode == "UsageBasedAdmissionFairSharing";
+}
 
 const ClusterQueueSnapshot* Snapshot::FindClusterQueue(const std::string& name) const {
   auto found = cluster_queues.find(name);

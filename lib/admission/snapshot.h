@@ -7,11 +7,14 @@
 
 #include <absl/container/btree_map.h>
 
+#include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "api/kueue_types.h"
+#include "preemption/preemption.h"
 #include "quota/tree.h"
 
 namespace sluice::admission {
@@ -19,6 +22,12 @@ namespace sluice::admission {
 struct ClusterQueueSnapshot {
   std::shared_ptr<const api::ClusterQueue> cluster_queue;
   bool active = false;  // its Active condition would be True
+  // Of its spec, as the cycle needs them.
+  preemption::Policies policies{};
+  bool usage_based = false;  // admissionMode UsageBasedAdmissionFairSharing
+
+  ClusterQueueSnapshot() = default;
+  ClusterQueueSnapshot(std::shared_ptr<const api::ClusterQueue> object, bool is_active);
 };
 
 // From the configuration and the feature gates.
@@ -26,6 +35,16 @@ struct CycleOptions {
   bool ignore_undeclared = false;              // quotaCheckStrategy IgnoreUndeclared
   bool flavor_fungibility = true;              // gate FlavorFungibility
   bool priority_sorting_within_cohort = true;  // gate PrioritySortingWithinCohort
+  bool partial_admission = true;               // gate PartialAdmission
+  bool prioritize_preemptors = false;          // gate PrioritizePreemptorWorkloads
+  // Gate RecomputeAssignmentUponPreemptionTargetsOverlap.
+  bool recompute_on_overlap = true;
+  // Gate FlavorFungibilityPreserveScanProgress.
+  bool preserve_scan_progress = true;
+  bool block_admission = false;  // waitForPodsReady.blockAdmission
+  // Set: preemption and the order of a cycle follow dominant resource shares.
+  std::optional<preemption::FairSharingRules> fair_sharing{};
+  bool prioritize_non_borrowing = true;  // gate FairSharingPrioritizeNonBorrowing
 };
 
 struct Snapshot {
@@ -34,6 +53,12 @@ struct Snapshot {
   absl::btree_map<std::string, std::shared_ptr<const api::Namespace>> namespaces;
   // Limits of all ClusterQueues, and the usage of everything that holds quota or was assumed to.
   quota::Tree tree;
+  // The same workloads one by one, as candidates for preemption.
+  preemption::ReservedWorkloads reserved;
+  // How many of them have pods that are not all ready yet.
+  int64_t not_ready = 0;
+  // Whether LocalQueue `a` used more than `b`, for usage-based ClusterQueues. Empty: feature off.
+  std::function<bool(const ObjectKey& a, const ObjectKey& b)> used_more;
   CycleOptions options;
 
   const ClusterQueueSnapshot* FindClusterQueue(const std::string& name) const;

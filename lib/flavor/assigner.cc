@@ -70,6 +70,7 @@ class Assigner {
   Assigner(const AssignContext& context, const std::vector<PodSetInput>& inputs)
       : context_(context),
         queue_(*context.cluster_queue),
+        node_(*context.tree->FindQueue(queue_.metadata.name)),
         fungibility_(FungibilityOf(queue_.spec)),
         inputs_(inputs) {}
 
@@ -177,16 +178,19 @@ class Assigner {
     std::vector<Candidate> seen;
     int best = -1;
     int stopped_at = -1;
-    for (size_t i = 0; i < resources.flavors.size(); ++i) {
-      seen.push_back(Try(group, resources.flavors[i].name, wanted));
+    for (size_t i = StartOf(group, resources, wanted); i < resources.flavors.size(); ++i) {
+      const FlavorName& name = resources.flavors[i].name;
+      if (!Allowed(group, name, wanted)) continue;
+      seen.push_back(Try(group, name, wanted));
       if (!error_.empty()) break;
       const RankLevel& result = seen.back().result;
+      const int position = static_cast<int>(seen.size()) - 1;
       if (result.rank != Rank::kNoFit &&
           (best < 0 || Better(result, seen[static_cast<size_t>(best)].result))) {
-        best = static_cast<int>(i);
+        best = position;
       }
       if (Stops(result)) {
-        best = static_cast<int>(i);
+        best = position;
         if (i + 1 < resources.flavors.size()) stopped_at = static_cast<int>(i);
         break;
       }
@@ -214,6 +218,25 @@ class Assigner {
       }
     }
     return !failed;
+  }
+
+  // Where the last scan for the first searched resource stopped, the next one begins.
+  size_t StartOf(const Group& group, const api::ResourceGroup& resources,
+                 const Requests& wanted) const {
+    if (!context_.start_at) return 0;
+    const size_t start = context_.start_at(group.front(), wanted.begin()->first);
+    return start < resources.flavors.size() ? start : 0;
+  }
+
+  bool Allowed(const Group& group, const FlavorName& name, const Requests& wanted) const {
+    if (!context_.only_flavor) return true;
+    for (const size_t index : group) {
+      for (const auto& [resource, amount] : wanted) {
+        const FlavorName only = context_.only_flavor(index, resource);
+        if (!only.empty() && only != name) return false;
+      }
+    }
+    return true;
   }
 
   static void Choose(PodSetAssignment& pod_set, const Candidate& candidate, int stopped_at) {
@@ -295,17 +318,17 @@ class Assigner {
   }
 
   RankLevel CheckQuota(const FlavorResource& cell, int64_t amount, FlavorAttempt& attempt) {
-    const std::string& name = queue_.metadata.name;
-    const quota::Tree& tree = *context_.tree;
+    const quota::CellId id = context_.tree->IdOf(cell);
+    const bool sound = quota::Tree::Sound(node_);
     Finding finding;
     finding.flavor = cell.flavor;
     finding.resource = cell.resource;
     finding.requested = amount;
     auto before = assignment_.usage.find(cell);
     if (before != assignment_.usage.end()) finding.previously = before->second;
-    finding.available = tree.Available(name, cell);
-    finding.maximum = tree.PotentialAvailable(name, cell);
-    finding.nominal = tree.Nominal(name, cell);
+    finding.available = sound ? quota::Tree::Available(node_, id) : 0;
+    finding.maximum = sound ? quota::Tree::PotentialAvailable(node_, id) : 0;
+    finding.nominal = node_.Nominal(id);
     const int64_t needed = SaturatingAdd(amount, finding.previously);
     if (needed > finding.maximum) {
       finding.kind = Finding::Kind::kAboveMaximum;
@@ -313,7 +336,8 @@ class Assigner {
       attempt.cause = std::max(attempt.cause, Cause::kExceedsMaxQuota);
       return {Rank::kNoFit, 0};
     }
-    const quota::BorrowLevel level = tree.LevelFor(name, cell, needed);
+    const quota::BorrowLevel level =
+        sound ? quota::Tree::LevelFor(node_, id, needed) : quota::BorrowLevel();
     if (needed <= finding.available) return {Rank::kFit, level.level};
     finding.kind = Finding::Kind::kNotEnoughUnused;
     attempt.findings.push_back(finding);
@@ -331,9 +355,13 @@ class Assigner {
 
   bool MayPreemptWhileBorrowing() const {
     const auto& preemption = queue_.spec.preemption;
-    if (!preemption.has_value() || !preemption->borrow_within_cohort.has_value()) return false;
-    const std::string& policy = preemption->borrow_within_cohort->policy;
-    return !policy.empty() && policy != "Never";
+    if (!preemption.has_value()) return false;
+    const auto allows = [](const std::string& policy) {
+      return !policy.empty() && policy != "Never";
+    };
+    if (context_.options.fair_sharing && allows(preemption->reclaim_within_cohort)) return true;
+    return preemption->borrow_within_cohort.has_value() &&
+           allows(preemption->borrow_within_cohort->policy);
   }
 
   void Summarize() {
@@ -350,6 +378,7 @@ class Assigner {
 
   const AssignContext& context_;
   const api::ClusterQueue& queue_;
+  const quota::Node& node_;
   const Fungibility fungibility_;
   const std::vector<PodSetInput>& inputs_;
   Assignment assignment_;

@@ -120,6 +120,7 @@ using PreemptionOracle =
 struct AssignOptions {
   bool ignore_undeclared = false;  // resources.quotaCheckStrategy: IgnoreUndeclared
   bool fungibility = true;         // gate FlavorFungibility
+  bool fair_sharing = false;       // preemption follows shares: it may borrow
 };
 
 // What an assignment depends on beside the workload. Everything must outlive the call.
@@ -130,6 +131,11 @@ struct AssignContext {
   const quota::Tree* tree = nullptr;
   AssignOptions options;
   PreemptionOracle preemption;  // may be empty
+  // The only flavor that the resource of the pod set (by position) may get; "" or empty: any.
+  std::function<FlavorName(size_t pod_set, const ResourceName&)> only_flavor;
+  // Position in the list of flavors at which the scan for the resource of the pod set begins. Empty
+  // or past the end: 0.
+  std::function<size_t(size_t pod_set, const ResourceName&)> start_at;
 };
 
 struct PodSetInput {

@@ -6,7 +6,6 @@
 #pragma once
 
 #include <absl/container/btree_map.h>
-#include <absl/container/flat_hash_map.h>
 #include <absl/time/time.h>
 
 #include <memory>
@@ -53,7 +52,7 @@ class ReservedWorkloads {
   size_t size() const { return by_key_.size(); }
 
  private:
-  absl::flat_hash_map<ObjectKey, ReservedWorkloadPtr> by_key_;
+  absl::btree_map<ObjectKey, ReservedWorkloadPtr> by_key_;
   absl::btree_map<std::string, List> by_queue_;
 };
 

@@ -24,6 +24,9 @@ class Node {
   // Of a cohort: 1 + the height of its highest child, 0 without children.
   int height() const { return height_; }
   const Weight& weight() const { return weight_; }
+  // Grows when the quota of its tree is computed anew and when usage is taken back by name: what
+  // was found out about flavors before may not hold any more.
+  uint64_t generation() const { return generation_; }
   // Sorted by name.
   const std::vector<Node*>& cohorts() const { return cohorts_; }
   const std::vector<Node*>& queues() const { return queues_; }
@@ -82,6 +85,7 @@ class Node {
   bool exists_ = false;  // there is an object of that name
   Node* parent_ = nullptr;
   int height_ = 0;
+  uint64_t generation_ = 0;
   Weight weight_;
   std::vector<Cell> cells_;  // sorted by id
   std::vector<Lendable> lendable_;

@@ -65,11 +65,4 @@ int64_t Share::Rounded() const {
   return rounded > Unsigned(kMost) ? kMost : static_cast<int64_t>(rounded);
 }
 
-double Share::Approximate() const {
-  if (IsZero()) return 0;
-  if (IsInfinite()) return std::numeric_limits<double>::infinity();
-  return static_cast<double>(borrowed_) * 1e12 /
-         (static_cast<double>(lendable_) * static_cast<double>(weight_.nanos()));
-}
-
 }  // namespace sluice::quota

@@ -39,8 +39,6 @@ class Share {
   bool IsInfinite() const { return !IsZero() && weight_.nanos() == 0; }
   // Thousandths, rounded up, as the API shows it; the largest number for an infinite share.
   int64_t Rounded() const;
-  // Thousandths for metrics; infinity for an infinite share.
-  double Approximate() const;
 
   friend std::strong_ordering operator<=>(const Share& a, const Share& b);
   friend bool operator==(const Share& a, const Share& b) { return (a <=> b) == 0; }

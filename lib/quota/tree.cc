@@ -91,6 +91,7 @@ void Tree::RecomputeUp(Node& node) {
 }
 
 void Tree::RecomputeDown(Node& node) {
+  ++node.generation_;
   for (Node::Cell& cell : node.cells_) {
     cell.potential = cell.subtree_quota;
     if (node.parent_ == nullptr) continue;
@@ -243,6 +244,7 @@ void Tree::AddUsage(const std::string& name, const FlavorResourceAmounts& amount
 void Tree::RemoveUsage(const std::string& name, const FlavorResourceAmounts& amounts) {
   Node& node = QueueAt(name);
   RemoveUsage(node, IdsOf(amounts));
+  ++node.generation_;
   DropIfUnused(&node);
 }
 

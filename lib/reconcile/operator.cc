@@ -142,6 +142,7 @@ void Operator::OnReply(const state::Reply& reply, absl::Time now) {
   if (write.admission && world_.IsAssumed(write.target.key)) {
     world_.Forget(write.target.key, now, dirty_);
   }
+  if (write.eviction) world_.ForgetEviction(write.target.key);
 }
 
 void Operator::OnRefused(const InFlight& write, const state::Reply& reply, absl::Time now) {
@@ -161,6 +162,8 @@ void Operator::OnRefused(const InFlight& write, const state::Reply& reply, absl:
     WakeAt(write.target, now + pause);
     return;
   }
+  // Decided anew; the next try of the same victim waits until what refused this one is known.
+  if (write.eviction) world_.ForgetEviction(write.target.key);
   if (reply.code == kNotFound) return;  // the watch tells what became of it
   BlockUntilNewer(write.owner, write.target, now, pause);
 }
@@ -184,6 +187,9 @@ void Operator::OnLeader(bool leading) {
     TouchAll();
   } else {
     dirty_.clear();
+    // Nobody here will write them any more.
+    for (const auto& [key, eviction] : evictions_) world_.ForgetEviction(key);
+    evictions_.clear();
   }
 }
 
@@ -193,6 +199,7 @@ void Operator::TouchAll() {
   };
   touch(api::Kind::kClusterQueue, world_.cluster_queues());
   touch(api::Kind::kLocalQueue, world_.local_queues());
+  touch(api::Kind::kCohort, world_.cohorts());
   touch(api::Kind::kResourceFlavor, world_.flavors());
   touch(api::Kind::kTopology, world_.topologies());
   touch(api::Kind::kAdmissionCheck, world_.admission_checks());
@@ -208,13 +215,14 @@ void Operator::TouchAll() {
 
 bool Operator::Idle() const {
   return dirty_.empty() && in_flight_.empty() && waiting_.empty() && settling_.empty() &&
-         events_.empty() && !world_.HasReleases();
+         evictions_.empty() && events_.empty() && !world_.HasReleases();
 }
 
 void Operator::Run(absl::Time now) {
   if (!leading_ || !world_.Synced()) return;
   FireTimers(now);
   Admit(now);
+  SendEvictions(now);
   ReconcileDirty(now);
   SayWhyWaiting(now);
   SendEvents(now);
@@ -226,7 +234,7 @@ absl::Time Operator::NextDue(absl::Time now) const {
   if (const std::optional<absl::Time> due = world_.queues().NextDue()) next = std::min(next, *due);
   const bool room = essential_in_flight_ < options_.max_in_flight;
   if (room && (world_.HasReleases() || world_.queues().HasHeads(now))) return now;
-  if (!waiting_.empty()) next = std::min(next, now + absl::Milliseconds(50));
+  if (!waiting_.empty() || !evictions_.empty()) next = std::min(next, now + absl::Milliseconds(50));
   if (!events_.empty()) {
     next =
         std::min(next, std::max(events_.front().first + options_.event_patience, next_late_event_));
@@ -279,7 +287,7 @@ void Operator::SendEvents(absl::Time now) {
     state::Action action = std::move(events_.front().second);
     events_.pop_front();
     const state::Ref target{api::Kind::kEvent, action.key};
-    Send(std::move(action), target, {}, false);
+    Send(std::move(action), target, {});
   };
   while (!events_.empty() && essential_in_flight_ == 0 && in_flight_.size() < kMaxEventsInFlight) {
     send();
@@ -292,13 +300,14 @@ void Operator::SendEvents(absl::Time now) {
 }
 
 void Operator::Send(state::Action action, const state::Ref& owner, std::vector<Note> notes,
-                    bool is_admission) {
+                    Purpose purpose) {
   action.id = next_id_++;
   InFlight write;
   write.target = {action.kind, action.key};
   write.owner = owner;
   write.notes = std::move(notes);
-  write.admission = is_admission;
+  write.admission = purpose == Purpose::kAdmission;
+  write.eviction = purpose == Purpose::kEviction;
   write.action = action;
   write.action.body = api::Json();
   ++busy_[write.target];

@@ -96,7 +96,14 @@ class Operator {
     state::Ref owner;         // the object that was reconciled
     std::vector<Note> notes;  // recorded on success
     bool admission = false;   // the target is assumed until this is answered
+    bool eviction = false;    // the target counts as on its way out until this is answered
     bool target_deleted = false;
+  };
+  // A victim that is to be told.
+  struct Eviction {
+    std::string reason;  // of the Preempted condition
+    std::string message;
+    Note preemptor;  // what is said on the workload that needs the room
   };
   struct WaitingText {
     std::string reason;
@@ -112,14 +119,18 @@ class Operator {
 
   void Admit(absl::Time now);
   void Reserve(const admission::Decision& decision, absl::Time now);
+  void Preempt(const admission::Decision& decision);
+  void SendEvictions(absl::Time now);
+  bool SendEviction(const ObjectKey& key, const Eviction& eviction, absl::Time now);
   void SayWhyWaiting(absl::Time now);
   bool SayWhyWaiting(const ObjectKey& key, const WaitingText& text, absl::Time now);
   void ReconcileDirty(absl::Time now);
   Plan PlanFor(const state::Ref& ref, absl::Time now) const;
   bool DeferQueueStatus(const state::Ref& ref, absl::Time now);
   void Execute(const state::Ref& owner, Plan plan, absl::Time now);
+  enum class Purpose { kOther, kAdmission, kEviction };
   void Send(state::Action action, const state::Ref& owner, std::vector<Note> notes,
-            bool is_admission);
+            Purpose purpose = Purpose::kOther);
   void Record(const Note& note, absl::Time now);
   void SendEvents(absl::Time now);
 
@@ -154,6 +165,7 @@ class Operator {
 
   std::deque<std::pair<absl::Time, state::Action>> events_;  // when recorded; oldest first
   absl::Time next_late_event_ = absl::InfinitePast();
+  absl::btree_map<ObjectKey, Eviction> evictions_;  // not written yet
   absl::btree_map<ObjectKey, WaitingText> waiting_;
   absl::btree_map<ObjectKey, absl::Time> said_at_;
   double waiting_tokens_ = 0;

@@ -1,4 +1,6 @@
 // The work of the Operator: admissions, reconciliation, and telling why Workloads wait.
+#include <fmt/format.h>
+
 #include <algorithm>
 
 #include "admission/conditions.h"
@@ -6,6 +8,15 @@
 #include "reconcile/operator.h"
 
 namespace sluice::reconcile {
+namespace {
+
+// Objects whose status counts others.
+bool IsQueue(const state::Ref& ref) {
+  return ref.kind == api::Kind::kClusterQueue || ref.kind == api::Kind::kLocalQueue ||
+         ref.kind == api::Kind::kCohort;
+}
+
+}  // namespace
 
 void Operator::Admit(absl::Time now) {
   if (essential_in_flight_ >= options_.max_in_flight) return;
@@ -28,6 +39,7 @@ void Operator::Admit(absl::Time now) {
       case admission::Decision::Kind::kDrop:
         break;
     }
+    Preempt(decision);
     // Counts of the queue changed, and equivalent workloads may have been passed over.
     dirty_.insert({api::Kind::kClusterQueue, {"", decision.info->cluster_queue}});
     dirty_.insert({api::Kind::kLocalQueue, decision.info->local_queue});
@@ -55,7 +67,60 @@ void Operator::Reserve(const admission::Decision& decision, absl::Time now) {
   // A write of ours that is still on its way makes the version stale without any conflict of
   // content: writes to one object are sent in order.
   state::Action action = WorkloadStatusAction(world_, std::move(next), now, !Busy(ref));
-  Send(std::move(action), ref, std::move(notes), true);
+  Send(std::move(action), ref, std::move(notes), Purpose::kAdmission);
+}
+
+// Victims count as on their way out from the decision on; the writes follow when nothing of ours is
+// on its way to them.
+void Operator::Preempt(const admission::Decision& decision) {
+  for (const admission::Decision::Victim& victim : decision.victims) {
+    if (victim.ongoing) continue;
+    const ObjectKey key = victim.workload->Key();
+    Eviction eviction;
+    eviction.reason = preemption::ReasonName(victim.reason);
+    eviction.message = admission::PreemptionMessage(decision, victim, world_.tree());
+    eviction.preemptor = WorkloadNote(
+        *decision.info->workload, kAdmissionSource, false, "PreemptedWorkload",
+        fmt::format("Preempted workload {} (UID: {}) in ClusterQueue {} due to {}; "
+                    "preemptor priority: {}, preemptee priority: {}",
+                    key.ToString(), victim.workload->Uid(), victim.workload->cluster_queue,
+                    preemption::ReasonText(victim.reason), decision.info->priority,
+                    victim.workload->priority));
+    world_.AssumeEviction(key);
+    evictions_.insert_or_assign(key, std::move(eviction));
+  }
+}
+
+void Operator::SendEvictions(absl::Time now) {
+  for (auto it = evictions_.begin();
+       it != evictions_.end() && essential_in_flight_ < options_.max_in_flight;) {
+    it = SendEviction(it->first, it->second, now) ? evictions_.erase(it) : std::next(it);
+  }
+}
+
+// True when the eviction was sent or is not needed any more.
+bool Operator::SendEviction(const ObjectKey& key, const Eviction& eviction, absl::Time now) {
+  const state::Ref ref{api::Kind::kWorkload, key};
+  // It ended or was evicted by somebody else meanwhile.
+  if (!world_.IsEvictionAssumed(key)) return true;
+  if (Busy(ref) || world_.IsAssumed(key)) return false;
+  if (const auto blocked = blocked_.find(ref); blocked != blocked_.end() && blocked->second > now) {
+    return false;
+  }
+  const auto workload = world_.workloads().Find(key);
+  if (workload == nullptr) return true;
+  api::Workload next = *workload;
+  admission::SetEvicted(next, admission::kEvictedPreempted, "", eviction.message, now);
+  admission::SetPreempted(next, eviction.reason, eviction.message, now);
+  std::vector<Note> notes;
+  notes.push_back(WorkloadNote(next, kAdmissionSource, false,
+                               fmt::format("EvictedDueTo{}", admission::kEvictedPreempted),
+                               eviction.message));
+  notes.push_back(WorkloadNote(next, kAdmissionSource, false, api::kPreempted, eviction.message));
+  notes.push_back(eviction.preemptor);
+  Send(WorkloadStatusAction(world_, std::move(next), now, true), ref, std::move(notes),
+       Purpose::kEviction);
+  return true;
 }
 
 void Operator::SayWhyWaiting(absl::Time now) {
@@ -103,7 +168,7 @@ bool Operator::SayWhyWaiting(const ObjectKey& key, const WaitingText& text, absl
   waiting_tokens_ -= 1;
   std::vector<Note> notes;
   notes.push_back(WorkloadNote(next, kAdmissionSource, true, reason, text.message));
-  Send(WorkloadStatusAction(world_, std::move(next), now, true), ref, std::move(notes), false);
+  Send(WorkloadStatusAction(world_, std::move(next), now, true), ref, std::move(notes));
   return true;
 }
 
@@ -113,6 +178,8 @@ Plan Operator::PlanFor(const state::Ref& ref, absl::Time now) const {
       return ReconcileClusterQueue(world_, ref.key, now);
     case api::Kind::kLocalQueue:
       return ReconcileLocalQueue(world_, ref.key, now);
+    case api::Kind::kCohort:
+      return ReconcileCohort(world_, ref.key);
     case api::Kind::kResourceFlavor:
       return ReconcileResourceFlavor(world_, ref.key);
     case api::Kind::kAdmissionCheck:
@@ -130,7 +197,7 @@ Plan Operator::PlanFor(const state::Ref& ref, absl::Time now) const {
 
 // Counts of a busy queue change all the time; one write a second is enough for whoever looks.
 bool Operator::DeferQueueStatus(const state::Ref& ref, absl::Time now) {
-  if (ref.kind != api::Kind::kClusterQueue && ref.kind != api::Kind::kLocalQueue) return false;
+  if (!IsQueue(ref)) return false;
   const auto last = queue_status_at_.find(ref);
   if (last == queue_status_at_.end()) return false;
   const absl::Time due = last->second + options_.queue_status_interval;
@@ -145,8 +212,7 @@ void Operator::ReconcileDirty(absl::Time now) {
   std::vector<state::Ref> batch;
   const auto take = [&](bool queues) {
     for (auto it = dirty_.begin(); it != dirty_.end() && batch.size() < options_.max_reconciles;) {
-      const bool is_queue =
-          it->kind == api::Kind::kClusterQueue || it->kind == api::Kind::kLocalQueue;
+      const bool is_queue = IsQueue(*it);
       const auto blocked = blocked_.find(*it);
       const bool held = Busy(*it) || (blocked != blocked_.end() && blocked->second > now);
       if (is_queue != queues || held) {
@@ -188,11 +254,9 @@ void Operator::Execute(const state::Ref& owner, Plan plan, absl::Time now) {
   }
   for (const Note& note : plan.notes) Record(note, now);
   for (Write& write : plan.writes) {
-    const bool queue_status =
-        write.action.subresource == "status" &&
-        (owner.kind == api::Kind::kClusterQueue || owner.kind == api::Kind::kLocalQueue);
+    const bool queue_status = write.action.subresource == "status" && IsQueue(owner);
     if (queue_status) queue_status_at_[owner] = now;
-    Send(std::move(write.action), owner, std::move(write.notes), false);
+    Send(std::move(write.action), owner, std::move(write.notes));
   }
 }
 

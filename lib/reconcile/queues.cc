@@ -72,11 +72,22 @@ void SetActive(api::Conditions& conditions, const state::QueueActivity& activity
 template <typename Status>
 state::Action StatusPatch(api::Kind kind, const ObjectKey& key, const Status& status) {
   Json encoded = api::Encode(status);
-  for (const char* list : {"flavorsReservation", "flavorsUsage"}) {
+  for (const char* list : {"flavorsReservation", "flavorsUsage", "fairSharing"}) {
     if (!encoded.Has(list)) encoded.Set(list, Json());
   }
   return MergePatchAction(kind, key, "status", Json::MakeObject({{"status", std::move(encoded)}}),
                           "");
+}
+
+// The share that fair sharing goes by, as the API shows it; nothing while it is off.
+void SetWeightedShare(const state::World& world, const quota::Node* node,
+                      std::optional<api::FairSharingStatus>& status) {
+  if (!world.settings().fair_sharing.has_value() || node == nullptr) {
+    status.reset();
+    return;
+  }
+  if (!status.has_value()) status.emplace();
+  status->weighted_share = quota::Tree::Sound(*node) ? world.tree().ShareOf(*node).Rounded() : 0;
 }
 
 // Adds the in-use finalizer to a live object, takes it off a dying one that nothing uses.
@@ -114,8 +125,37 @@ Plan ReconcileClusterQueue(const state::World& world, const ObjectKey& key, absl
   status.pending_workloads = static_cast<int32_t>(world.queues().Pending(key.name).Total());
   status.reserving_workloads = totals.reserving;
   status.admitted_workloads = totals.admitted;
+  SetWeightedShare(world, world.tree().FindQueue(key.name), status.fair_sharing);
   if (status == cluster_queue->status) return plan;
   plan.Add(StatusPatch(api::Kind::kClusterQueue, key, status));
+  return plan;
+}
+
+Plan ReconcileCohort(const state::World& world, const ObjectKey& key) {
+  Plan plan;
+  const auto cohort = world.cohorts().Find(key);
+  if (cohort == nullptr) return plan;
+  if (world.tree().CohortInCycle(key.name)) {
+    Note note;
+    note.kind = api::Kind::kCohort;
+    note.key = key;
+    note.uid = cohort->metadata.uid;
+    note.source = kCohortSource;
+    note.warning = true;
+    note.reason = "CohortCycle";
+    note.message =
+        "The chain of parents leads back to a cohort on it: nothing is admitted in this tree until "
+        "spec.parentName of one of them is changed";
+    plan.notes.push_back(std::move(note));
+    return plan;
+  }
+  api::CohortStatus status = cohort->status;
+  SetWeightedShare(world, world.tree().FindCohort(key.name), status.fair_sharing);
+  if (status == cohort->status) return plan;
+  Json encoded = api::Encode(status);
+  if (!encoded.Has("fairSharing")) encoded.Set("fairSharing", Json());
+  plan.Add(MergePatchAction(api::Kind::kCohort, key, "status",
+                            Json::MakeObject({{"status", std::move(encoded)}}), ""));
   return plan;
 }
 

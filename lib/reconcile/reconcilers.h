@@ -16,6 +16,9 @@ namespace sluice::reconcile {
 Plan ReconcileClusterQueue(const state::World& world, const ObjectKey& key, absl::Time now);
 Plan ReconcileLocalQueue(const state::World& world, const ObjectKey& key, absl::Time now);
 
+// The weighted share in its status, and a warning when the chain of parents is a cycle.
+Plan ReconcileCohort(const state::World& world, const ObjectKey& key);
+
 // Finalizers: an object in use stays until nothing refers to it.
 Plan ReconcileResourceFlavor(const state::World& world, const ObjectKey& key);
 Plan ReconcileAdmissionCheck(const state::World& world, const ObjectKey& key);
@@ -36,6 +39,7 @@ state::Action WorkloadStatusAction(const state::World& world, api::Workload work
 
 // Reporting controllers of events.
 inline constexpr char kAdmissionSource[] = "kueue-admission";
+inline constexpr char kCohortSource[] = "kueue-cohort-controller";
 inline constexpr char kWorkloadSource[] = "kueue-workload-controller";
 
 // Note about a Workload.

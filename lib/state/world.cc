@@ -1,6 +1,7 @@
 #include "state/world.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "api/codec.h"
 #include "api/names.h"
@@ -49,12 +50,34 @@ queueing::OrderOptions MakeOrderOptions(const Settings& settings) {
 World::World(const Settings& settings)
     : settings_(settings),
       request_options_(MakeRequestOptions(settings)),
-      order_options_(MakeOrderOptions(settings)) {
-  snapshot_.options.ignore_undeclared =
-      settings.resources.quota_check_strategy == QuotaCheckStrategy::kIgnoreUndeclared;
-  snapshot_.options.flavor_fungibility = settings.gates.Enabled("FlavorFungibility");
-  snapshot_.options.priority_sorting_within_cohort =
-      settings.gates.Enabled("PrioritySortingWithinCohort");
+      order_options_(MakeOrderOptions(settings)),
+      queues_({settings.gates.Enabled("FlavorFungibilityPreserveScanProgress")}) {
+  SetCycleOptions();
+}
+
+void World::SetCycleOptions() {
+  admission::CycleOptions& options = snapshot_.options;
+  const FeatureGates& gates = settings_.gates;
+  options.ignore_undeclared =
+      settings_.resources.quota_check_strategy == QuotaCheckStrategy::kIgnoreUndeclared;
+  options.flavor_fungibility = gates.Enabled("FlavorFungibility");
+  options.priority_sorting_within_cohort = gates.Enabled("PrioritySortingWithinCohort");
+  options.partial_admission = gates.Enabled("PartialAdmission");
+  options.prioritize_preemptors = gates.Enabled("PrioritizePreemptorWorkloads");
+  options.recompute_on_overlap = gates.Enabled("RecomputeAssignmentUponPreemptionTargetsOverlap");
+  options.preserve_scan_progress = gates.Enabled("FlavorFungibilityPreserveScanProgress");
+  options.prioritize_non_borrowing = gates.Enabled("FairSharingPrioritizeNonBorrowing");
+  options.block_admission =
+      settings_.wait_for_pods_ready.has_value() && settings_.wait_for_pods_ready->block_admission;
+  if (!settings_.fair_sharing.has_value()) return;
+  preemption::FairSharingRules rules;
+  for (const PreemptionStrategy strategy : settings_.fair_sharing->preemption_strategies) {
+    rules.strategies.push_back(strategy == PreemptionStrategy::kLessThanInitialShare
+                                   ? preemption::Strategy::kLessThanInitialShare
+                                   : preemption::Strategy::kLessThanOrEqualToFinalShare);
+  }
+  rules.preempt_within_nominal = gates.Enabled("FairSharingPreemptWithinNominal");
+  options.fair_sharing = std::move(rules);
 }
 
 const std::vector<api::Kind>& World::WatchedKinds() {
@@ -186,13 +209,15 @@ std::optional<Rejection> World::Take(Store<T>& store, const ObjectEvent& event, 
 template <typename T>
 void World::Changed(const ObjectKey& key, const std::shared_ptr<const T>& before,
                     const std::shared_ptr<const T>& after, absl::Time now, Refs& touched) {
-  // Job, PriorityClass, Cohort and Topology need nothing here: their own key is touched.
+  // Job and PriorityClass need nothing here: their own key is touched.
   if constexpr (std::is_same_v<T, api::Workload>) {
     WorkloadChanged(key, before.get(), after.get(), now, touched);
   } else if constexpr (std::is_same_v<T, api::ClusterQueue>) {
     ClusterQueueChanged(key.name, before.get(), after, touched);
   } else if constexpr (std::is_same_v<T, api::LocalQueue>) {
     LocalQueueChanged(key, before.get(), after.get(), now, touched);
+  } else if constexpr (std::is_same_v<T, api::Cohort>) {
+    CohortChanged(key.name, before.get(), after.get(), touched);
   } else if constexpr (std::is_same_v<T, api::ResourceFlavor>) {
     if (after == nullptr) {
       snapshot_.flavors.erase(key.name);
@@ -261,9 +286,12 @@ void World::RefreshUsers(const absl::btree_map<std::string, absl::btree_set<std:
 }
 
 void World::RunReleases(absl::Time now) {
-  const absl::btree_set<std::string> releases = std::move(releases_);
-  releases_.clear();
-  for (const std::string& name : releases) {
+  absl::btree_set<std::string> released;
+  for (const std::string& name : std::exchange(releases_, {})) {
+    if (released.contains(name)) continue;
+    for (std::string& member : ReleasedWith(name)) released.insert(std::move(member));
+  }
+  for (const std::string& name : released) {
     const std::shared_ptr<const api::ClusterQueue> cluster_queue = cluster_queues_.Find({"", name});
     if (cluster_queue == nullptr) continue;
     queues_.ReleaseParked(name, now,

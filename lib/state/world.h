@@ -81,6 +81,11 @@ class World {
   // The object exists, but its last version could not be read. Nothing may be concluded from it,
   // least of all that it is not there.
   bool Unreadable(const Ref& ref) const { return unreadable_.contains(ref); }
+  // A decision evicts the workload: it counts as on its way out until the API says so, or until
+  // ForgetEviction when the write failed.
+  void AssumeEviction(const ObjectKey& key);
+  void ForgetEviction(const ObjectKey& key);
+  bool IsEvictionAssumed(const ObjectKey& key) const { return evicting_.contains(key); }
   bool IsAssumed(const ObjectKey& key) const { return assumed_.contains(key); }
   // All that hold quota, assumed ones included.
   std::shared_ptr<const api::Workload> AssumedOrStored(const ObjectKey& key) const;
@@ -142,6 +147,7 @@ class World {
     bool operator==(const Contribution&) const = default;
   };
 
+  void SetCycleOptions();
   template <typename T>
   std::optional<Rejection> Take(Store<T>& store, const ObjectEvent& event, absl::Time now,
                                 Refs& touched);
@@ -159,6 +165,14 @@ class World {
                        const api::Workload* after, absl::Time now, Refs& touched);
   void ClusterQueueChanged(const std::string& name, const api::ClusterQueue* before,
                            const std::shared_ptr<const api::ClusterQueue>& after, Refs& touched);
+  void CohortChanged(const std::string& name, const api::Cohort* before, const api::Cohort* after,
+                     Refs& touched);
+  // Everything that shows shares in the tree of a ClusterQueue or of a cohort.
+  void TouchTree(const std::vector<std::string>& cluster_queues, Refs& touched) const;
+  // The cohorts above a ClusterQueue, whose shares follow its usage.
+  void TouchCohorts(const std::string& cluster_queue, Refs& touched) const;
+  // Lists the workload as a candidate for preemption while it holds quota.
+  void ListReserved(const ObjectKey& key);
   void NamespaceChanged(const ObjectKey& key, const api::Namespace* before,
                         const api::Namespace* after, absl::Time now, Refs& touched);
   void LocalQueueChanged(const ObjectKey& key, const api::LocalQueue* before,
@@ -178,6 +192,8 @@ class World {
                     const std::string& name, Refs& touched);
   using Complain = std::function<void(const char* reason, std::string text)>;
   void ComplainAboutChecks(const api::ClusterQueueSpec& spec, const Complain& add) const;
+  // The ClusterQueues whose parked workloads a change in this one can help: its cohort tree.
+  std::vector<std::string> ReleasedWith(const std::string& cluster_queue) const;
   QueueActivity ComputeActivity(const api::ClusterQueue& cluster_queue) const;
 
   Settings settings_;
@@ -203,6 +219,7 @@ class World {
   Refs unreadable_;
 
   absl::btree_map<ObjectKey, WorkloadPtr> assumed_;
+  absl::btree_map<ObjectKey, std::string> evicting_;  // UIDs of assumed victims
   absl::btree_map<ObjectKey, Contribution> contributions_;
   absl::btree_map<std::string, QueueTotals> cluster_queue_totals_;
   absl::btree_map<ObjectKey, QueueTotals> local_queue_totals_;

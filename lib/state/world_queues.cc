@@ -1,4 +1,5 @@
-// The part of World that follows ClusterQueues and LocalQueues: quota, activity, membership.
+// The part of World that follows ClusterQueues, Cohorts and LocalQueues: quota, activity,
+// membership.
 #include <algorithm>
 
 #include "api/names.h"
@@ -41,30 +42,50 @@ std::vector<std::string> ChecksOf(const api::ClusterQueueSpec& spec) {
   return names;
 }
 
-// Parts of the API that are accepted but not enforced yet. A queue that needs one of them admits
-// nothing rather than something wrong.
-std::vector<std::string> UnsupportedParts(const api::ClusterQueueSpec& spec) {
-  std::vector<std::string> parts;
-  if (!spec.cohort_name.empty()) parts.push_back("spec.cohortName");
-  if (spec.preemption) {
-    const api::ClusterQueuePreemption& preemption = *spec.preemption;
-    const auto used = [](const std::string& policy) {
-      return !policy.empty() && policy != "Never";
-    };
-    if (used(preemption.within_cluster_queue)) {
-      parts.push_back("spec.preemption.withinClusterQueue");
-    }
-    if (used(preemption.reclaim_within_cohort)) {
-      parts.push_back("spec.preemption.reclaimWithinCohort");
-    }
-    if (preemption.borrow_within_cohort && used(preemption.borrow_within_cohort->policy)) {
-      parts.push_back("spec.preemption.borrowWithinCohort");
-    }
-  }
-  return parts;
+quota::Weight WeightOf(const std::optional<api::FairSharing>& fair_sharing) {
+  if (!fair_sharing || !fair_sharing->weight) return {};
+  return quota::Weight(*fair_sharing->weight);
 }
 
 }  // namespace
+
+void World::CohortChanged(const std::string& name, const api::Cohort* before,
+                          const api::Cohort* after, Refs& touched) {
+  if (before != nullptr && after != nullptr && before->spec == after->spec) return;
+  TouchTree(snapshot_.tree.TreeOfCohort(name), touched);
+  if (after == nullptr) {
+    // Its children keep their place below the name; nothing can fit better than before.
+    snapshot_.tree.RemoveCohort(name);
+    TouchTree(snapshot_.tree.TreeOfCohort(name), touched);
+    return;
+  }
+  snapshot_.tree.SetCohort(name, after->spec.parent_name,
+                           admission::LimitsOf(after->spec.resource_groups),
+                           WeightOf(after->spec.fair_sharing));
+  const std::vector<std::string> tree = snapshot_.tree.TreeOfCohort(name);
+  TouchTree(tree, touched);
+  releases_.insert(tree.begin(), tree.end());
+}
+
+void World::TouchTree(const std::vector<std::string>& cluster_queues, Refs& touched) const {
+  for (const std::string& name : cluster_queues) {
+    touched.insert({api::Kind::kClusterQueue, {"", name}});
+  }
+  if (!cluster_queues.empty()) TouchCohorts(cluster_queues.front(), touched);
+}
+
+void World::TouchCohorts(const std::string& cluster_queue, Refs& touched) const {
+  if (!settings_.fair_sharing) return;
+  for (std::string& cohort : snapshot_.tree.CohortsOf(cluster_queue)) {
+    touched.insert({api::Kind::kCohort, {"", std::move(cohort)}});
+  }
+}
+
+std::vector<std::string> World::ReleasedWith(const std::string& cluster_queue) const {
+  // In a cycle nothing can be decided; breaking it releases the tree.
+  if (snapshot_.tree.InCycle(cluster_queue)) return {};
+  return snapshot_.tree.TreeOf(cluster_queue);
+}
 
 void World::ClusterQueueChanged(const std::string& name, const api::ClusterQueue* before,
                                 const std::shared_ptr<const api::ClusterQueue>& after,
@@ -87,7 +108,9 @@ void World::ClusterQueueChanged(const std::string& name, const api::ClusterQueue
     if (after != nullptr) index(*after, true);
   }
   if (after == nullptr) {
+    const std::vector<std::string> tree = snapshot_.tree.TreeOf(name);
     snapshot_.tree.RemoveClusterQueue(name);
+    if (settings_.fair_sharing) TouchTree(tree, touched);
     queues_.RemoveClusterQueue(name);
     activity_.erase(name);
     snapshot_.cluster_queues.erase(name);
@@ -97,10 +120,12 @@ void World::ClusterQueueChanged(const std::string& name, const api::ClusterQueue
   const bool stop_changed =
       before != nullptr && before->spec.stop_policy != after->spec.stop_policy;
   if (stop_changed) TouchMembers(name, touched);
-  snapshot_.cluster_queues[name].cluster_queue = after;
   if (spec_changed) {
+    if (settings_.fair_sharing) TouchTree(snapshot_.tree.TreeOf(name), touched);
     snapshot_.tree.SetClusterQueue(name, after->spec.cohort_name,
-                                   admission::LimitsOf(after->spec.resource_groups));
+                                   admission::LimitsOf(after->spec.resource_groups),
+                                   WeightOf(after->spec.fair_sharing));
+    if (settings_.fair_sharing) TouchTree(snapshot_.tree.TreeOf(name), touched);
     releases_.insert(name);
   }
   RefreshActivity(name, touched);
@@ -111,7 +136,8 @@ void World::RefreshActivity(const std::string& name, Refs& touched) {
   if (cluster_queue == nullptr) return;
   const QueueActivity activity = ComputeActivity(*cluster_queue);
   queues_.AddClusterQueue(name, {queueing::StrategyOf(*cluster_queue), activity.active});
-  snapshot_.cluster_queues[name].active = activity.active;
+  snapshot_.cluster_queues.insert_or_assign(
+      name, admission::ClusterQueueSnapshot(cluster_queue, activity.active));
   QueueActivity& stored = activity_[name];
   if (stored == activity) return;
   const bool flipped = stored.active != activity.active || stored.reason.empty();
@@ -148,7 +174,7 @@ QueueActivity World::ComputeActivity(const api::ClusterQueue& cluster_queue) con
     add("FlavorNotFound", "references missing ResourceFlavor(s): " + Join(missing, ","));
   }
   ComplainAboutChecks(cluster_queue.spec, add);
-  std::vector<std::string> unsupported = UnsupportedParts(cluster_queue.spec);
+  std::vector<std::string> unsupported;
   for (const std::string& flavor : FlavorsOf(cluster_queue.spec)) {
     const std::shared_ptr<const api::ResourceFlavor> object = flavors_.Find({"", flavor});
     if (object == nullptr || object->spec.topology_name.empty()) continue;

@@ -44,6 +44,12 @@ void World::WorkloadChanged(const ObjectKey& key, const api::Workload* before,
     const bool other = after == nullptr || after->metadata.uid != assumed->second->metadata.uid;
     if (confirmed || other) assumed_.erase(assumed);
   }
+  if (const auto evicting = evicting_.find(key); evicting != evicting_.end()) {
+    const bool over = after == nullptr || after->metadata.uid != evicting->second ||
+                      api::IsTrue(after->status.conditions, api::kEvicted) ||
+                      !queueing::HoldsQuota(*after);
+    if (over && !assumed_.contains(key)) evicting_.erase(evicting);
+  }
   Account(key, touched);
   Enqueue(key, now, touched);
 }
@@ -88,6 +94,7 @@ void World::Account(const ObjectKey& key, Refs& touched) {
                      queueing::AdmittedUsage(*workload, request_options_.reclaimable_pods),
                      api::IsTrue(workload->status.conditions, api::kAdmitted)};
   }
+  ListReserved(key);
   const auto found = contributions_.find(key);
   const bool had = found != contributions_.end();
   if (had == next.has_value() && (!had || found->second == *next)) return;
@@ -100,14 +107,53 @@ void World::Account(const ObjectKey& key, Refs& touched) {
     const bool same = next && next->cluster_queue == old.cluster_queue && next->usage == old.usage;
     if (!same) releases_.insert(old.cluster_queue);
     touched.insert({api::Kind::kClusterQueue, {"", old.cluster_queue}});
+    TouchCohorts(old.cluster_queue, touched);
     touched.insert({api::Kind::kLocalQueue, old.local_queue});
   }
   if (next) {
     AddContribution(*next, 1);
     touched.insert({api::Kind::kClusterQueue, {"", next->cluster_queue}});
+    TouchCohorts(next->cluster_queue, touched);
     touched.insert({api::Kind::kLocalQueue, next->local_queue});
     contributions_.emplace(key, *std::move(next));
   }
+}
+
+void World::ListReserved(const ObjectKey& key) {
+  const std::shared_ptr<const api::Workload> workload = AssumedOrStored(key);
+  if (workload == nullptr || !queueing::HoldsQuota(*workload) || !workload->status.admission) {
+    snapshot_.reserved.Remove(key);
+    return;
+  }
+  preemption::ReservedWorkload reserved;
+  reserved.cluster_queue = workload->status.admission->cluster_queue;
+  reserved.local_queue = queueing::LocalQueueKey(*workload);
+  reserved.priority = queueing::EffectivePriority(*workload, order_options_.priority_boost);
+  reserved.queue_order_time = queueing::QueueOrderTime(*workload, order_options_);
+  const api::Condition* condition =
+      api::FindCondition(workload->status.conditions, api::kQuotaReserved);
+  reserved.reserved_at = condition->last_transition_time.value_or(absl::InfiniteFuture());
+  reserved.evicted =
+      api::IsTrue(workload->status.conditions, api::kEvicted) || evicting_.contains(key);
+  reserved.usage =
+      snapshot_.tree.IdsOf(queueing::AdmittedUsage(*workload, request_options_.reclaimable_pods));
+  reserved.workload = workload;
+  snapshot_.reserved.Put(std::move(reserved));
+}
+
+void World::AssumeEviction(const ObjectKey& key) {
+  const std::shared_ptr<const api::Workload> workload = AssumedOrStored(key);
+  if (workload == nullptr) return;
+  evicting_[key] = workload->metadata.uid;
+  ListReserved(key);
+}
+
+void World::ForgetEviction(const ObjectKey& key) {
+  if (evicting_.erase(key) == 0) return;
+  const preemption::ReservedWorkload* reserved = snapshot_.reserved.Find(key);
+  // Who waits for it decides anew.
+  if (reserved != nullptr) releases_.insert(reserved->cluster_queue);
+  ListReserved(key);
 }
 
 void World::Enqueue(const ObjectKey& key, absl::Time now, Refs& touched) {

@@ -143,7 +143,7 @@ TEST_CASE("what keeps a head from being assigned at all") {
   Cluster cluster;
   cluster.Add(build::ClusterQueue("cq").Flavor("f", {{"cpu", "5"}}));
   const auto decide = [&](const build::Workload& workload, const std::string& queue = "cq") {
-    return RunCycle(cluster.snapshot, {cluster.Info(workload, queue)}, At(0)).at(0);
+    return RunCycle(cluster.snapshot, {cluster.Info(workload, queue)}).at(0);
   };
   SECTION("a failed check") {
     const Decision decision = decide(Job("w", "1").Check("a", "Retry"));
@@ -190,7 +190,7 @@ TEST_CASE("reasons and texts of what does not fit") {
                   .Flavor("spot", {{"cpu", "5"}})
                   .Flavor("arm", {{"cpu", "5"}}));
   const auto decide = [&](const build::Workload& workload) {
-    return RunCycle(cluster.snapshot, {cluster.Info(workload)}, At(0)).at(0);
+    return RunCycle(cluster.snapshot, {cluster.Info(workload)}).at(0);
   };
   const Decision large = decide(Job("w", "6500m").NodeSelector("arch", "x86"));
   CHECK(large.reason == kExceedsMaxQuota);
@@ -226,7 +226,7 @@ TEST_CASE("the order within a cycle, and the check before the last capacity is g
   cluster.Add(build::ClusterQueue("qb").Cohort("pool").Flavor("f", {{"cpu", "3"}}));
   const std::vector<WorkloadInfoPtr> heads = {cluster.Info(Job("a", "7", 2), "qa"),
                                               cluster.Info(Job("b", "7", 1), "qb")};
-  const std::vector<Decision> decisions = RunCycle(cluster.snapshot, heads, At(9));
+  const std::vector<Decision> decisions = RunCycle(cluster.snapshot, heads);
   REQUIRE(decisions.size() == 2);
   CHECK(decisions[0].info->Key().name == "b");
   CHECK(decisions[0].kind == Decision::Kind::kAdmit);
@@ -238,13 +238,11 @@ TEST_CASE("the order within a cycle, and the check before the last capacity is g
   // Within its own quota goes before borrowing, whatever the priority.
   const std::vector<Decision> mixed = RunCycle(
       cluster.snapshot,
-      {cluster.Info(Job("a", "7", 1).Priority(10), "qa"), cluster.Info(Job("b", "3", 2), "qb")},
-      At(9));
+      {cluster.Info(Job("a", "7", 1).Priority(10), "qa"), cluster.Info(Job("b", "3", 2), "qb")});
   CHECK(mixed[0].info->Key().name == "b");
   const std::vector<Decision> by_priority = RunCycle(
       cluster.snapshot,
-      {cluster.Info(Job("a", "1", 1), "qa"), cluster.Info(Job("b", "1", 2).Priority(1), "qb")},
-      At(9));
+      {cluster.Info(Job("a", "1", 1), "qa"), cluster.Info(Job("b", "1", 2).Priority(1), "qb")});
   CHECK(by_priority[0].info->Key().name == "b");
 }
 

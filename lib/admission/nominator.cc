@@ -1,0 +1,313 @@
+#include "admission/nominator.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <memory>
+#include <utility>
+
+#include "api/names.h"
+#include "quota/overlay.h"
+
+namespace sluice::admission {
+namespace {
+
+using queueing::RequeueReason;
+using queueing::WorkloadInfo;
+using queueing::WorkloadInfoPtr;
+using Verdict = Explanation::Verdict;
+
+bool HasFailedCheck(const api::Workload& workload) {
+  const auto& checks = workload.status.admission_checks;
+  return std::any_of(checks.begin(), checks.end(), [](const api::AdmissionCheckState& check) {
+    return check.state == "Retry" || check.state == "Rejected";
+  });
+}
+
+// Takes the workloads out of the tree.
+void Remove(const quota::Tree& tree, quota::Overlay& overlay,
+            const std::vector<preemption::Target>& gone) {
+  for (const preemption::Target& target : gone) {
+    overlay.Remove(*tree.FindQueue(target.workload->cluster_queue), target.workload->usage);
+  }
+}
+
+// The requests of a pod set with another number of pods: one pod's share, rounded down, times that.
+Requests Scaled(const queueing::PodSetRequests& requests, int32_t count) {
+  Requests scaled;
+  for (const auto& [resource, total] : requests.total) {
+    const int64_t single = requests.count == 0 ? 0 : total / requests.count;
+    scaled[resource] = SaturatingMul(single, count);
+  }
+  return scaled;
+}
+
+}  // namespace
+
+void Wait(Decision& decision, Verdict verdict, RequeueReason requeue) {
+  decision.kind = Decision::Kind::kWait;
+  decision.explanation.verdict = verdict;
+  decision.reason = ReasonOf(decision.explanation);
+  decision.message = RenderMessage(decision.explanation);
+  decision.requeue.reason = requeue;
+  decision.requeue.condition_reason = decision.reason;
+}
+
+preemption::Preemptor PreemptorOf(const Snapshot& snapshot, const Entry& entry) {
+  preemption::Preemptor preemptor;
+  preemptor.queue = entry.queue;
+  preemptor.local_queue = entry.info().local_queue;
+  preemptor.priority = entry.info().priority;
+  preemptor.queue_order_time = entry.info().queue_order_time;
+  preemptor.policies = snapshot.FindClusterQueue(entry.info().cluster_queue)->policies;
+  return preemptor;
+}
+
+Nominator::Nominator(const Snapshot& snapshot, const queueing::QueueManager* queues)
+    : snapshot_(snapshot), queues_(queues) {
+  context_.tree = &snapshot.tree;
+  context_.reserved = &snapshot.reserved;
+  context_.fair_sharing = snapshot.options.fair_sharing;
+  context_.active = [&snapshot](const std::string& name) {
+    const ClusterQueueSnapshot* queue = snapshot.FindClusterQueue(name);
+    return queue != nullptr && queue->active;
+  };
+  if (!snapshot.used_more) return;
+  context_.used_more = snapshot.used_more;
+  context_.usage_based = [&snapshot](const std::string& name) {
+    const ClusterQueueSnapshot* queue = snapshot.FindClusterQueue(name);
+    return queue != nullptr && queue->usage_based;
+  };
+}
+
+// What keeps the head from being assigned at all; false when nothing does.
+bool Nominator::Inadmissible(const WorkloadInfo& info, Decision& decision) const {
+  const auto refuse = [&](Verdict verdict, RequeueReason requeue = RequeueReason::kGeneric) {
+    Wait(decision, verdict, requeue);
+    return true;
+  };
+  if (HasFailedCheck(*info.workload)) return refuse(Verdict::kChecksFailed);
+  const ClusterQueueSnapshot* queue = snapshot_.FindClusterQueue(info.cluster_queue);
+  if (queue == nullptr) return refuse(Verdict::kQueueNotFound);
+  if (!queue->active || snapshot_.tree.InCycle(info.cluster_queue)) {
+    return refuse(Verdict::kQueueInactive);
+  }
+  const std::string& ns = info.workload->metadata.ns;
+  const api::Namespace* found = snapshot_.FindNamespace(ns);
+  if (found == nullptr) {
+    decision.explanation.problems = {fmt::format("namespace {} not found", ns)};
+    return refuse(Verdict::kNamespaceGone);
+  }
+  if (!NamespaceMatches(*queue->cluster_queue, *found)) {
+    return refuse(Verdict::kNamespaceMismatch, RequeueReason::kNamespaceMismatch);
+  }
+  if (!info.problems.empty()) {
+    decision.explanation.problems = info.problems;
+    return refuse(Verdict::kInvalidResources);
+  }
+  return false;
+}
+
+flavor::PreemptionOutcome Nominator::Simulate(preemption::Preemptor preemptor,
+                                              const FlavorResource& cell, int64_t request) const {
+  const quota::CellId id = snapshot_.tree.IdOf(cell);
+  preemptor.requests = {{id, request}};
+  preemptor.contested = {id};
+  preemption::Context context = context_;
+  context.placeable = nullptr;  // one resource says nothing about places
+  const std::vector<preemption::Target> targets = preemption::FindTargets(context, preemptor);
+  flavor::PreemptionOutcome outcome;
+  if (targets.empty()) return outcome;
+  const bool own = std::any_of(targets.begin(), targets.end(), [&](const auto& target) {
+    return target.workload->cluster_queue == preemptor.queue->name();
+  });
+  outcome.rank = own ? flavor::Rank::kPreempt : flavor::Rank::kReclaim;
+  quota::Overlay overlay;
+  Remove(snapshot_.tree, overlay, targets);
+  outcome.borrow_level = quota::Tree::LevelFor(*preemptor.queue, id, request).level;
+  return outcome;
+}
+
+// The scan goes on where it stopped, unless something changed that the stop depended on.
+void Nominator::ResumeScan(const Entry& entry, flavor::AssignContext& context) const {
+  if (queues_ == nullptr || !snapshot_.options.flavor_fungibility) return;
+  const auto progress = queues_->ProgressOf(entry.info().Key());
+  if (!progress.has_value()) return;
+  const bool preserve = snapshot_.options.preserve_scan_progress;
+  if (preserve && progress->shape != entry.info().equivalence) return;
+  const bool recent = preserve && progress->cycle + 1 >= queues_->cycle();
+  if (!recent && progress->quota_generation != entry.queue->generation()) return;
+  context.start_at = [progress](size_t pod_set, const ResourceName& resource) {
+    return static_cast<size_t>(progress->PositionOf(pod_set, resource) + 1);
+  };
+}
+
+Nominator::Attempt Nominator::Try(const Entry& entry, const std::vector<int32_t>& counts,
+                                  const flavor::Assignment* first) const {
+  const WorkloadInfo& info = entry.info();
+  flavor::AssignContext context;
+  context.cluster_queue = snapshot_.FindClusterQueue(info.cluster_queue)->cluster_queue.get();
+  context.flavor = [this](const FlavorName& name) { return snapshot_.FindFlavor(name); };
+  context.tree = &snapshot_.tree;
+  context.options.ignore_undeclared = snapshot_.options.ignore_undeclared;
+  context.options.fungibility = snapshot_.options.flavor_fungibility;
+  context.options.fair_sharing = snapshot_.options.fair_sharing.has_value();
+  const preemption::Preemptor preemptor = PreemptorOf(snapshot_, entry);
+  context.preemption = [this, &preemptor](const FlavorResource& cell, int64_t request) {
+    return Simulate(preemptor, cell, request);
+  };
+  if (first != nullptr) {
+    context.only_flavor = [first](size_t pod_set, const ResourceName& resource) {
+      const auto& flavors = first->pod_sets[pod_set].flavors;
+      const auto found = flavors.find(resource);
+      return found == flavors.end() ? FlavorName() : found->second.flavor;
+    };
+  } else if (counts.empty()) {
+    ResumeScan(entry, context);
+  }
+  std::vector<Requests> scaled(counts.size());
+  std::vector<flavor::PodSetInput> inputs;
+  for (size_t i = 0; i < info.requests.size(); ++i) {
+    flavor::PodSetInput input;
+    input.pod_set = &info.workload->spec.pod_sets[i];
+    input.count = counts.empty() ? info.requests[i].count : counts[i];
+    input.requests = &info.requests[i].total;
+    if (!counts.empty()) {
+      scaled[i] = Scaled(info.requests[i], counts[i]);
+      input.requests = &scaled[i];
+    }
+    inputs.push_back(input);
+  }
+  Attempt attempt;
+  attempt.assignment = flavor::Assign(context, inputs);
+  attempt.usage = snapshot_.tree.IdsOf(attempt.assignment.usage);
+  FindTargets(entry, attempt);
+  return attempt;
+}
+
+void Nominator::FindTargets(const Entry& entry, Attempt& attempt) const {
+  if (attempt.assignment.mode != flavor::Mode::kPreempt) return;
+  preemption::Preemptor preemptor = PreemptorOf(snapshot_, entry);
+  for (const quota::CellAmount& wanted : attempt.usage) {
+    if (snapshot_.tree.CellOf(wanted.cell).resource != kPods) preemptor.requests.push_back(wanted);
+  }
+  for (const flavor::PodSetAssignment& pod_set : attempt.assignment.pod_sets) {
+    for (const auto& [resource, choice] : pod_set.flavors) {
+      if (choice.mode != flavor::Mode::kPreempt) continue;
+      const quota::CellId id = snapshot_.tree.IdOf({choice.flavor, resource});
+      auto& contested = preemptor.contested;
+      if (std::find(contested.begin(), contested.end(), id) == contested.end()) {
+        contested.push_back(id);
+      }
+    }
+  }
+  attempt.targets = preemption::FindTargets(context_, preemptor);
+}
+
+// The largest number of pods that works, by a binary search between all of them and the minimum.
+bool Nominator::TryPartly(const Entry& entry, Attempt& attempt) const {
+  const auto& pod_sets = entry.info().workload->spec.pod_sets;
+  int64_t all = 0;
+  std::vector<int64_t> deltas;
+  for (const api::PodSet& pod_set : pod_sets) {
+    deltas.push_back(pod_set.min_count.has_value()
+                         ? std::max<int64_t>(0, int64_t{pod_set.count} - *pod_set.min_count)
+                         : 0);
+    all += deltas.back();
+  }
+  if (all == 0) return false;
+  const auto at = [&](int64_t step) {
+    std::vector<int32_t> counts;
+    for (size_t i = 0; i < pod_sets.size(); ++i) {
+      counts.push_back(pod_sets[i].count - static_cast<int32_t>(deltas[i] * step / all));
+    }
+    return Try(entry, counts, nullptr);
+  };
+  bool found = false;
+  for (int64_t low = 0, high = all + 1; low < high;) {
+    const int64_t middle = low + (high - low) / 2;
+    Attempt next = at(middle);
+    if (next.Works()) {
+      attempt = std::move(next);
+      found = true;
+      high = middle;
+    } else {
+      low = middle + 1;
+    }
+  }
+  return found;
+}
+
+void Nominator::Adopt(Entry& entry, Attempt attempt) const {
+  entry.assignment = std::move(attempt.assignment);
+  entry.usage = std::move(attempt.usage);
+  entry.targets = std::move(attempt.targets);
+  Decision& decision = entry.decision;
+  decision.explanation.cause = entry.assignment.cause;
+  decision.explanation.pod_sets = entry.assignment.pod_sets;
+  decision.borrow_level = entry.assignment.borrow_level;
+  decision.requeue.untried_flavors = entry.assignment.HasUntriedFlavors();
+  if (queues_ == nullptr) return;
+  queueing::ScanProgress progress;
+  for (const flavor::PodSetAssignment& pod_set : entry.assignment.pod_sets) {
+    queueing::ScanProgress::Positions positions;
+    for (const auto& [resource, choice] : pod_set.flavors) {
+      positions.emplace_back(resource, choice.tried_index);
+    }
+    progress.pod_sets.push_back(std::move(positions));
+  }
+  progress.quota_generation = entry.queue->generation();
+  progress.cycle = queues_->cycle();
+  progress.shape = entry.info().equivalence;
+  decision.requeue.scan_progress = std::move(progress);
+}
+
+Entry Nominator::Nominate(const WorkloadInfoPtr& info) const {
+  Entry entry;
+  Decision& decision = entry.decision;
+  decision.info = info;
+  decision.explanation.cluster_queue = info->cluster_queue;
+  if (api::IsTrue(info->workload->status.conditions, api::kQuotaReserved)) {
+    decision.kind = Decision::Kind::kDrop;
+    return entry;
+  }
+  if (Inadmissible(*info, decision)) return entry;
+  entry.nominated = true;
+  entry.queue = snapshot_.tree.FindQueue(info->cluster_queue);
+  entry.is_preemptor = queues_ != nullptr && queues_->IsPreemptor(info->Key());
+  Attempt attempt = Try(entry, {}, nullptr);
+  if (!attempt.Works() && snapshot_.options.partial_admission) TryPartly(entry, attempt);
+  Adopt(entry, std::move(attempt));
+  return entry;
+}
+
+void Nominator::Recompute(Entry& entry, const std::vector<preemption::Target>& gone) {
+  quota::Overlay overlay;
+  Remove(snapshot_.tree, overlay, gone);
+  for (const preemption::Target& target : gone) context_.removed.insert(target.workload);
+  std::vector<int32_t> counts;
+  for (size_t i = 0; i < entry.assignment.pod_sets.size(); ++i) {
+    if (entry.assignment.pod_sets[i].count != entry.info().requests[i].count) {
+      for (const auto& pod_set : entry.assignment.pod_sets) counts.push_back(pod_set.count);
+      break;
+    }
+  }
+  Attempt attempt = Try(entry, counts, &entry.assignment);
+  context_.removed.clear();
+  overlay.Rollback(0);
+  Adopt(entry, std::move(attempt));
+}
+
+bool Nominator::FitsWithout(const Entry& entry, const std::vector<preemption::Target>& gone) const {
+  quota::Overlay overlay;
+  Remove(snapshot_.tree, overlay, gone);
+  for (const preemption::Target& target : entry.targets) {
+    const bool already = std::any_of(gone.begin(), gone.end(), [&](const auto& other) {
+      return other.workload == target.workload;
+    });
+    if (!already) Remove(snapshot_.tree, overlay, {target});
+  }
+  return quota::Tree::Fits(*entry.queue, entry.usage);
+}
+
+}  // namespace sluice::admission

@@ -1,0 +1,76 @@
+// Nominator: what a head would get, on the quota tree as it is now (private to this room).
+//
+// Flavors, mode, borrowing level and, where room has to be made, the workloads to preempt. The tree
+// is what it was when a call returns.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "admission/cycle.h"
+#include "preemption/preemption.h"
+
+namespace sluice::admission {
+
+// A head in a cycle.
+struct Entry {
+  Decision decision;
+  bool nominated = false;  // it was assigned at all
+  flavor::Assignment assignment;
+  quota::Node* queue = nullptr;
+  quota::CellAmounts usage;  // of the assignment
+  std::vector<preemption::Target> targets;
+  bool is_preemptor = false;  // its preemptions were issued before
+
+  const queueing::WorkloadInfo& info() const { return *decision.info; }
+};
+
+// Lower priority of a decision's texts than its data: sets kind, verdict, reason, message and how
+// it goes back to the queue.
+void Wait(Decision& decision, Explanation::Verdict verdict, queueing::RequeueReason requeue);
+
+class Nominator {
+ public:
+  // `queues` tells what is remembered of a head; may be null.
+  Nominator(const Snapshot& snapshot, const queueing::QueueManager* queues);
+
+  Entry Nominate(const queueing::WorkloadInfoPtr& info) const;
+  // Assigns it again with `gone` removed from the tree, within the flavors that it was nominated
+  // for first.
+  void Recompute(Entry& entry, const std::vector<preemption::Target>& gone);
+  // Whether the entry's request fits once `gone` and its own targets are.
+  bool FitsWithout(const Entry& entry, const std::vector<preemption::Target>& gone) const;
+
+ private:
+  struct Attempt {
+    flavor::Assignment assignment;
+    quota::CellAmounts usage;
+    std::vector<preemption::Target> targets;
+
+    bool Works() const {
+      return assignment.mode == flavor::Mode::kFit ||
+             (assignment.mode == flavor::Mode::kPreempt && !targets.empty());
+    }
+  };
+
+  bool Inadmissible(const queueing::WorkloadInfo& info, Decision& decision) const;
+  // `counts`: pods per pod set in place of those that count; empty: all of them. `first`: only the
+  // flavors of that assignment.
+  Attempt Try(const Entry& entry, const std::vector<int32_t>& counts,
+              const flavor::Assignment* first) const;
+  bool TryPartly(const Entry& entry, Attempt& attempt) const;
+  void Adopt(Entry& entry, Attempt attempt) const;
+  flavor::PreemptionOutcome Simulate(preemption::Preemptor preemptor, const FlavorResource& cell,
+                                     int64_t request) const;
+  void ResumeScan(const Entry& entry, flavor::AssignContext& context) const;
+  void FindTargets(const Entry& entry, Attempt& attempt) const;
+
+  const Snapshot& snapshot_;
+  const queueing::QueueManager* queues_;
+  preemption::Context context_;
+};
+
+// The entry as a preemptor, without what it requests.
+preemption::Preemptor PreemptorOf(const Snapshot& snapshot, const Entry& entry);
+
+}  // namespace sluice::admission
