@@ -1,38 +1,13 @@
 #include "queueing/queue_manager.h"
 
-#include <algorithm>
 #include <utility>
 
 #include "api/names.h"
-#include "base/check.h"
+#include "queueing/queue_manager_state.h"
 
 namespace sluice::queueing {
 
-struct QueueManager::Entry {
-  WorkloadInfoPtr info;
-  Queue* queue = nullptr;
-  Place place = Place::kNone;  // kActive: member of `group`, which may be blocked
-  Group* group = nullptr;
-  uint64_t popped_cycle = 0;
-  bool evaluated = false;  // it is the one whose answer blocked the group
-  std::optional<absl::Time> due;
-};
-
 namespace {
-
-struct EntryLess {
-  template <typename Entry>
-  bool operator()(const Entry* a, const Entry* b) const {
-    return OrderedBefore(*a->info, *b->info);
-  }
-};
-
-struct GroupLess {
-  template <typename Group>
-  bool operator()(const Group* a, const Group* b) const {
-    return OrderedBefore(*(*a->members.begin())->info, *(*b->members.begin())->info);
-  }
-};
 
 // Whether the newer state of a workload may get another answer than the older one.
 bool ChangedThatMatters(const WorkloadInfo& before, const WorkloadInfo& after) {
@@ -50,6 +25,7 @@ bool ChangedThatMatters(const WorkloadInfo& before, const WorkloadInfo& after) {
          before.requests != after.requests || before.problems != after.problems ||
          before.equivalence != after.equivalence ||
          old.status.reclaimable_pods != now.status.reclaimable_pods ||
+         before.preemption_gated != after.preemption_gated ||
          old.status.requeue_state != now.status.requeue_state || differs(api::kEvicted) ||
          differs(api::kRequeued);
 }
@@ -77,44 +53,23 @@ bool WaitsForEvent(RequeueReason reason) {
          reason != RequeueReason::kPreemptionFailed;
 }
 
+// After these the next scan of the flavors starts over.
+bool StartsScanOver(RequeueReason reason) {
+  return reason == RequeueReason::kPendingPreemption || reason == RequeueReason::kPreemptionGated;
+}
+
 bool BlocksClass(RequeueReason reason) {
   return reason == RequeueReason::kNoFit || reason == RequeueReason::kPreemptionNoCandidates;
 }
 
 }  // namespace
 
-// The workloads of one equivalence class that are not parked one by one.
-struct QueueManager::Group {
-  EquivalenceClass equivalence;
-  bool blocked = false;
-  std::string block_reason;
-  absl::btree_set<Entry*, EntryLess> members;
-  absl::btree_map<ObjectKey, int64_t> per_local_queue;
-};
-
-struct QueueManager::Queue {
-  std::string name;
-  bool known = false;
-  ClusterQueueOptions options;
-  absl::btree_map<EquivalenceClass, std::unique_ptr<Group>> groups;
-  absl::btree_set<Group*, GroupLess> order;  // groups with members that are not blocked
-  absl::btree_set<EquivalenceClass> blocked;
-  absl::btree_map<ObjectKey, Entry*> parked;
-  absl::btree_map<ObjectKey, Entry*> in_flight;
-  PendingCounts counts;      // without regard to `options.active`
-  Entry* sticky = nullptr;   // sorts before all others
-  Entry* waiting = nullptr;  // at the head, and another try would change nothing
-  uint64_t released_cycle = 0;
-
-  bool Serves() const { return known && options.active; }
-};
-
 QueueingStrategy StrategyOf(const api::ClusterQueue& cluster_queue) {
   return cluster_queue.spec.queueing_strategy == "StrictFIFO" ? QueueingStrategy::kStrictFifo
                                                               : QueueingStrategy::kBestEffortFifo;
 }
 
-QueueManager::QueueManager() = default;
+QueueManager::QueueManager(const QueueManagerOptions& options) : options_(options) {}
 QueueManager::~QueueManager() = default;
 
 QueueManager::Queue& QueueManager::QueueAt(const std::string& name) {
@@ -175,20 +130,21 @@ void QueueManager::Count(Queue& queue, const ObjectKey& local_queue, bool inadmi
 }
 
 QueueManager::Entry* QueueManager::Top(const Queue& queue) {
-  const Entry* sticky = queue.sticky;
+  Entry* sticky = queue.Sticky();
   if (sticky != nullptr && sticky->place == Place::kActive && !sticky->group->blocked) {
-    return queue.sticky;
+    return sticky;
   }
   return queue.order.empty() ? nullptr : *(*queue.order.begin())->members.begin();
 }
 
 void QueueManager::RefreshReady(Queue& queue) {
   const Entry* top = queue.Serves() ? Top(queue) : nullptr;
-  if (top != nullptr && top != queue.waiting) {
-    ready_.insert(queue.name);
-  } else {
-    ready_.erase(queue.name);
-  }
+  const auto list = [&](absl::btree_set<std::string>& names, bool listed) {
+    listed ? static_cast<void>(names.insert(queue.name))
+           : static_cast<void>(names.erase(queue.name));
+  };
+  list(ready_, top != nullptr && top != queue.waiting);
+  list(waiting_, top != nullptr && top == queue.waiting);
 }
 
 void QueueManager::SetBlocked(Queue& queue, Group& group, bool blocked) {
@@ -309,7 +265,8 @@ void QueueManager::Detach(Entry& entry) {
 void QueueManager::LeaveQueue(Entry& entry) {
   Queue& queue = *entry.queue;
   Detach(entry);
-  if (queue.sticky == &entry) queue.sticky = nullptr;
+  if (queue.preemptor == &entry) queue.preemptor = nullptr;
+  entry.progress.reset();
   entry.queue = nullptr;
   RefreshReady(queue);
   DropIfUnused(std::string(queue.name));
@@ -333,6 +290,9 @@ Place QueueManager::AddOrUpdate(WorkloadInfoPtr info, absl::Time now) {
   const bool same_place = entry.info->local_queue == info->local_queue &&
                           entry.info->queue_order_time == info->queue_order_time;
   Queue& queue = *entry.queue;
+  if (!options_.preserve_scan_progress && entry.info->workload != info->workload) {
+    entry.progress.reset();
+  }
   if (entry.place == Place::kInFlight) {
     Detach(entry);
     entry.info = std::move(info);
@@ -375,16 +335,41 @@ std::vector<WorkloadInfoPtr> QueueManager::Heads(absl::Time now) {
   const std::vector<std::string> names(ready_.begin(), ready_.end());
   for (const std::string& name : names) {
     Queue& queue = QueueAt(name);
-    Entry& entry = *Top(queue);
-    Detach(entry);
-    entry.place = Place::kInFlight;
-    entry.popped_cycle = cycle_;
-    queue.in_flight[entry.info->Key()] = &entry;
-    Count(queue, entry.info->local_queue, false, 1);
-    heads.push_back(entry.info);
-    RefreshReady(queue);
+    heads.push_back(Pop(queue, *Top(queue)));
   }
   return heads;
+}
+
+WorkloadInfoPtr QueueManager::Pop(Queue& queue, Entry& entry) {
+  Detach(entry);
+  entry.place = Place::kInFlight;
+  entry.popped_cycle = cycle_;
+  entry.popped_generation = entry.info->workload->metadata.generation;
+  queue.in_flight[entry.info->Key()] = &entry;
+  Count(queue, entry.info->local_queue, false, 1);
+  RefreshReady(queue);
+  return entry.info;
+}
+
+std::vector<WorkloadInfoPtr> QueueManager::HeldHeads(
+    const std::vector<std::string>& cluster_queues) {
+  std::vector<WorkloadInfoPtr> heads;
+  for (const std::string& name :
+       absl::btree_set<std::string>(cluster_queues.begin(), cluster_queues.end())) {
+    auto found = queues_.find(name);
+    if (found == queues_.end()) continue;
+    Queue& queue = *found->second;
+    if (!queue.Serves() || queue.waiting == nullptr || !queue.in_flight.empty()) continue;
+    if (Top(queue) == queue.waiting) heads.push_back(Pop(queue, *queue.waiting));
+  }
+  return heads;
+}
+
+void QueueManager::Retry(const std::string& cluster_queue) {
+  auto found = queues_.find(cluster_queue);
+  if (found == queues_.end()) return;
+  found->second->waiting = nullptr;
+  RefreshReady(*found->second);
 }
 
 bool QueueManager::HasHeads(absl::Time now) const {
@@ -398,15 +383,22 @@ Place QueueManager::Requeue(const ObjectKey& key, const RequeueRequest& request,
   if (entry.place != Place::kInFlight) return PlaceOf(key);
   Queue& queue = *entry.queue;
   const bool strict = queue.options.strategy == QueueingStrategy::kStrictFifo;
-  const bool retry_helps = queue.released_cycle >= entry.popped_cycle || request.untried_flavors;
+  const bool released = queue.released_cycle >= entry.popped_cycle;
+  const bool untried = request.untried_flavors && !StartsScanOver(request.reason);
+  const bool retry_helps = released || untried;
+  const bool waits = request.hold ? !released : !retry_helps && WaitsForEvent(request.reason);
   const bool immediate = IsImmediate(request.reason, queue.options.strategy);
   Detach(entry);
-  if (request.reason == RequeueReason::kPendingPreemption && !strict) queue.sticky = &entry;
+  entry.progress = request.scan_progress;
+  if (request.reason == RequeueReason::kPendingPreemption) {
+    queue.preemptor = &entry;
+    queue.preemptor_generation = entry.popped_generation;
+  }
   if (!BackoffOver(*entry.info->workload, now)) {
     Park(entry, now);
   } else if (immediate || retry_helps) {
     InsertActive(entry);
-    if (!retry_helps && WaitsForEvent(request.reason)) queue.waiting = &entry;
+    if (waits) queue.waiting = &entry;
     RefreshReady(queue);
   } else if (BlocksClass(request.reason) && !strict) {
     InsertActive(entry);
@@ -440,104 +432,6 @@ int64_t QueueManager::ReleaseParked(const std::string& cluster_queue, absl::Time
   }
   RefreshReady(queue);
   return count + static_cast<int64_t>(released.size());
-}
-
-std::optional<absl::Time> QueueManager::NextDue() const {
-  if (due_.empty()) return std::nullopt;
-  return due_.begin()->first;
-}
-
-PendingCounts QueueManager::Pending(const std::string& cluster_queue) const {
-  const Queue* queue = FindQueue(cluster_queue);
-  if (queue == nullptr) return {};
-  if (!queue->Serves()) return {.active = 0, .inadmissible = queue->counts.Total()};
-  return queue->counts;
-}
-
-PendingCounts QueueManager::PendingOfLocalQueue(const ObjectKey& local_queue) const {
-  auto found = local_.find(local_queue);
-  if (found == local_.end()) return {};
-  const Queue* queue = FindQueue(found->second.cluster_queue);
-  const PendingCounts& counts = found->second.counts;
-  if (queue == nullptr || !queue->Serves()) return {.active = 0, .inadmissible = counts.Total()};
-  return counts;
-}
-
-Place QueueManager::PlaceOf(const ObjectKey& key) const {
-  auto found = entries_.find(key);
-  if (found == entries_.end()) return Place::kNone;
-  const Entry& entry = *found->second;
-  if (entry.place == Place::kActive && entry.group->blocked) return Place::kParked;
-  return entry.place;
-}
-
-WorkloadInfoPtr QueueManager::Find(const ObjectKey& key) const {
-  auto found = entries_.find(key);
-  return found == entries_.end() ? nullptr : found->second->info;
-}
-
-std::optional<std::string> QueueManager::BypassReason(const ObjectKey& key) const {
-  auto found = entries_.find(key);
-  if (found == entries_.end()) return std::nullopt;
-  const Entry& entry = *found->second;
-  if (entry.place != Place::kActive || !entry.group->blocked || entry.evaluated) {
-    return std::nullopt;
-  }
-  return entry.group->block_reason;
-}
-
-std::vector<PendingWorkload> QueueManager::Snapshot(const std::string& cluster_queue) const {
-  std::vector<PendingWorkload> result;
-  const Queue* queue = FindQueue(cluster_queue);
-  if (queue == nullptr) return result;
-  result.reserve(static_cast<size_t>(queue->counts.Total()));
-  for (const auto& [equivalence, group] : queue->groups) {
-    const Place place = group->blocked ? Place::kParked : Place::kActive;
-    for (const Entry* entry : group->members) result.push_back({entry->info, place});
-  }
-  for (const auto& [key, entry] : queue->parked) result.push_back({entry->info, Place::kParked});
-  for (const auto& [key, entry] : queue->in_flight) {
-    result.push_back({entry->info, Place::kInFlight});
-  }
-  const WorkloadInfo* sticky = queue->sticky == nullptr ? nullptr : queue->sticky->info.get();
-  std::sort(result.begin(), result.end(), [&](const auto& a, const auto& b) {
-    if ((a.info.get() == sticky) != (b.info.get() == sticky)) return a.info.get() == sticky;
-    return OrderedBefore(*a.info, *b.info);
-  });
-  return result;
-}
-
-int64_t QueueManager::size() const { return static_cast<int64_t>(entries_.size()); }
-
-void QueueManager::CheckInvariants() const {
-  int64_t total = 0;
-  for (const auto& [name, queue] : queues_) {
-    PendingCounts counts;
-    counts.inadmissible = static_cast<int64_t>(queue->parked.size());
-    counts.active = static_cast<int64_t>(queue->in_flight.size());
-    for (const auto& [equivalence, group] : queue->groups) {
-      const auto members = static_cast<int64_t>(group->members.size());
-      (group->blocked ? counts.inadmissible : counts.active) += members;
-      SLUICE_CHECK(group->blocked == queue->blocked.contains(equivalence), "{}", name);
-      SLUICE_CHECK(group->blocked || members > 0, "empty group in {}", name);
-      // The order compares first members, so only groups that have some can be looked up.
-      if (!group->blocked) SLUICE_CHECK(queue->order.contains(group.get()), "{}", name);
-      int64_t local = 0;
-      for (const auto& [key, count] : group->per_local_queue) local += count;
-      SLUICE_CHECK(local == members, "{}", name);
-    }
-    SLUICE_CHECK(queue->order.size() + queue->blocked.size() == queue->groups.size(), "{}", name);
-    SLUICE_CHECK(counts == queue->counts, "{}: {}+{}, counted {}+{}", name, queue->counts.active,
-                 queue->counts.inadmissible, counts.active, counts.inadmissible);
-    const Entry* top = queue->Serves() ? Top(*queue) : nullptr;
-    const bool ready = top != nullptr && top != queue->waiting;
-    SLUICE_CHECK(ready == ready_.contains(name), "{}", name);
-    total += counts.Total();
-  }
-  SLUICE_CHECK(total == size(), "{} in queues, {} known", total, size());
-  int64_t local_total = 0;
-  for (const auto& [key, local] : local_) local_total += local.counts.Total();
-  SLUICE_CHECK(local_total == size(), "{} in local queues, {} known", local_total, size());
 }
 
 }  // namespace sluice::queueing

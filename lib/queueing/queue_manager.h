@@ -6,9 +6,12 @@
 // them was found not to fit in a BestEffortFIFO queue, the whole class is parked at once and judged
 // again only after a release; that costs O(1) however many they are.
 //
-// Nothing spins: an unadmitted head of a StrictFIFO queue stays at the head and holds the queue,
-// but Heads does not return it again until a release, a change of it, or a workload before it. So
-// after Heads is empty, nothing can be decided until an event comes or NextDue passes.
+// Nothing spins: a head that another try would not help (a StrictFIFO head that was not admitted, a
+// preemptor that waits for its victims, one that was requeued with `hold`) stays at the head and
+// holds the queue, but Heads does not return it again until a release, Retry, a change of it, or a
+// workload before it. So after Heads is empty, nothing can be decided until an event comes or
+// NextDue passes. HeldHeads returns such heads all the same: a cycle that decides about others of
+// the same cohort tree lets them take part, so that they can defend the capacity they wait for.
 //
 // Contract: thread-compatible; time is a parameter. Workloads and ClusterQueues may come in any
 // order: workloads of an unknown ClusterQueue wait in it, inactive. O(log n) per workload
@@ -30,6 +33,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "queueing/workload_info.h"
@@ -59,12 +63,39 @@ enum class RequeueReason {
   kGeneric,
 };
 
+// Where the scan of the flavors stopped when a workload was last evaluated.
+struct ScanProgress {
+  using Positions = std::vector<std::pair<ResourceName, int>>;
+  // Per pod set, in the order of the spec, for every resource that got a flavor: the position of
+  // the last flavor that was looked at, -1 when that was the last of all (the scan starts over).
+  std::vector<Positions> pod_sets;
+  uint64_t quota_generation = 0;  // of the ClusterQueue, when it was recorded
+  uint64_t cycle = 0;             // in which it was recorded
+  EquivalenceClass shape;         // of the workload, when it was recorded
+  bool operator==(const ScanProgress&) const = default;
+
+  // -1 also for a pod set or resource that is not recorded.
+  int PositionOf(size_t pod_set, const ResourceName& resource) const;
+  bool HasUntriedFlavors() const;
+};
+
 struct RequeueRequest {
   RequeueReason reason = RequeueReason::kGeneric;
   // The reason of its QuotaReserved condition; equivalent workloads that are passed over show it.
-  std::string condition_reason;
-  // The scan stopped before the last flavor, so the next try may do better.
+  std::string condition_reason{};
+  // The scan stopped before the last flavor, so the next try may do better. Means nothing after
+  // preemptions and behind a closed preemption gate: the next scan starts over then.
   bool untried_flavors = false;
+  // Another try would give the same answer: if it goes back to the head it waits there. Flavors
+  // that were not tried do not change that; a release while it was in flight does.
+  bool hold = false;
+  // What ProgressOf answers from now on.
+  std::optional<ScanProgress> scan_progress{};
+};
+
+struct QueueManagerOptions {
+  // Gate FlavorFungibilityPreserveScanProgress. Off: an update of the object forgets its progress.
+  bool preserve_scan_progress = true;
 };
 
 struct PendingCounts {
@@ -84,7 +115,7 @@ class QueueManager {
   // Tells whether workloads of that namespace may use the ClusterQueue.
   using NamespaceMatches = std::function<bool(const std::string& ns)>;
 
-  QueueManager();
+  explicit QueueManager(const QueueManagerOptions& options = {});
   ~QueueManager();
   QueueManager(const QueueManager&) = delete;
   QueueManager& operator=(const QueueManager&) = delete;
@@ -105,6 +136,15 @@ class QueueManager {
   // Pops the head of every active ClusterQueue that has one ready; they are in flight until Requeue
   // or Remove. Sorted by ClusterQueue.
   std::vector<WorkloadInfoPtr> Heads(absl::Time now);
+  // Of those ClusterQueues that are active and have nothing in flight: pops the heads that wait and
+  // that Heads therefore leaves out. They are in flight afterwards. Sorted by ClusterQueue.
+  std::vector<WorkloadInfoPtr> HeldHeads(const std::vector<std::string>& cluster_queues);
+  // Something changed for the ClusterQueue that is no release: Heads returns a waiting head again.
+  void Retry(const std::string& cluster_queue);
+  // ClusterQueues whose head waits.
+  const absl::btree_set<std::string>& WaitingQueues() const { return waiting_; }
+  // The number of calls of Heads so far.
+  uint64_t cycle() const { return cycle_; }
   // Whether Heads would return something.
   bool HasHeads(absl::Time now) const;
   // Puts a popped workload back. kNone when it was removed meanwhile (it is dropped).
@@ -116,6 +156,13 @@ class QueueManager {
   // Returns how many workloads became active.
   int64_t ReleaseParked(const std::string& cluster_queue, absl::Time now,
                         const NamespaceMatches& matches = nullptr);
+
+  // The workload was the last of its ClusterQueue to come back with kPendingPreemption, and its
+  // generation is still the one that was evaluated. Stays true while it is parked; in a
+  // BestEffortFIFO queue that workload is sticky: it sorts before all others.
+  bool IsPreemptor(const ObjectKey& key) const;
+  // Set by the last Requeue of a workload that still waits.
+  std::optional<ScanProgress> ProgressOf(const ObjectKey& key) const;
 
   // The next instant at which a workload's backoff ends by time alone.
   std::optional<absl::Time> NextDue() const;
@@ -137,7 +184,9 @@ class QueueManager {
 
  private:
   struct Entry;
+  struct EntryLess;
   struct Group;
+  struct GroupLess;
   struct Queue;
   struct LocalQueue {
     std::string cluster_queue;  // of its workloads
@@ -159,11 +208,14 @@ class QueueManager {
   void ReleaseDue(absl::Time now);
   void RefreshReady(Queue& queue);
   static Entry* Top(const Queue& queue);
+  WorkloadInfoPtr Pop(Queue& queue, Entry& entry);
 
+  QueueManagerOptions options_;
   absl::flat_hash_map<ObjectKey, std::unique_ptr<Entry>> entries_;
   absl::btree_map<std::string, std::unique_ptr<Queue>> queues_;
   absl::btree_map<ObjectKey, LocalQueue> local_;
   absl::btree_set<std::string> ready_;                     // ClusterQueues with a head to pop
+  absl::btree_set<std::string> waiting_;                   // ClusterQueues whose head waits
   absl::btree_set<std::pair<absl::Time, ObjectKey>> due_;  // parked until that instant
   uint64_t cycle_ = 0;                                     // number of calls of Heads
 };

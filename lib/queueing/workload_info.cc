@@ -1,5 +1,6 @@
 #include "queueing/workload_info.h"
 
+#include <algorithm>
 #include <charconv>
 #include <tuple>
 #include <utility>
@@ -8,6 +9,8 @@
 
 namespace sluice::queueing {
 namespace {
+
+constexpr char kAllowedResourceFlavors[] = "kueue.x-k8s.io/workload-allowed-resource-flavors";
 
 // Text that is equal exactly when two workloads get the same answer. Every field ends in a byte
 // that cannot occur in it, so that fields cannot run into each other.
@@ -109,6 +112,9 @@ EquivalenceClass Classify(const WorkloadInfo& info, const OrderOptions& options)
     return signature.Hash();
   }
   signature.Add(info.priority);
+  if (options.concurrent_admission) {
+    signature.Add(info.workload->metadata.Annotation(kAllowedResourceFlavors));
+  }
   for (size_t i = 0; i < info.requests.size(); ++i) {
     const api::PodSet& pod_set = info.workload->spec.pod_sets[i];
     signature.Add(info.requests[i].name);
@@ -182,6 +188,16 @@ bool BackoffOver(const api::Workload& workload, absl::Time now) {
   return !state.has_value() || !state->requeue_at.has_value() || *state->requeue_at <= now;
 }
 
+bool HasClosedPreemptionGate(const api::Workload& workload) {
+  const auto& states = workload.status.preemption_gates;
+  const auto& gates = workload.spec.preemption_gates;
+  return std::any_of(gates.begin(), gates.end(), [&](const std::string& gate) {
+    return std::none_of(states.begin(), states.end(), [&](const api::PreemptionGateState& state) {
+      return state.name == gate && state.position == "Open";
+    });
+  });
+}
+
 ObjectKey LocalQueueKey(const api::Workload& workload) {
   return {workload.metadata.ns, workload.spec.queue_name};
 }
@@ -204,6 +220,7 @@ WorkloadInfoPtr MakeWorkloadInfo(std::shared_ptr<const api::Workload> workload,
   info->queue_order_time = QueueOrderTime(*workload, options);
   info->requests = TotalRequests(*workload, context);
   info->problems = ValidateResources(*workload, context);
+  info->preemption_gated = options.preemption_gates && HasClosedPreemptionGate(*workload);
   info->workload = std::move(workload);
   info->equivalence = Classify(*info, options);
   return info;

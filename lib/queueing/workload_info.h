@@ -37,6 +37,9 @@ struct OrderOptions {
   bool priority_sorting_within_cohort = true;  // gate PrioritySortingWithinCohort
   bool admission_gated_by = true;              // gate AdmissionGatedBy
   bool equivalence_hashing = true;             // gate SchedulingEquivalenceHashing
+  // Gate ConcurrentAdmission or MultiKueueOrchestratedPreemption: preemption gates are honoured.
+  bool preemption_gates = false;
+  bool concurrent_admission = false;  // gate ConcurrentAdmission
 };
 
 struct WorkloadInfo {
@@ -48,6 +51,7 @@ struct WorkloadInfo {
   std::vector<PodSetRequests> requests;
   std::vector<std::string> problems;  // of ValidateResources
   EquivalenceClass equivalence;
+  bool preemption_gated = false;  // it has a closed preemption gate
 
   ObjectKey Key() const { return workload->metadata.Key(); }
 };
@@ -66,6 +70,8 @@ absl::Time QueueOrderTime(const api::Workload& workload, const OrderOptions& opt
 bool IsAdmissible(const api::Workload& workload, const OrderOptions& options = {});
 // Requeued is not False and requeueAt is absent or not later than now.
 bool BackoffOver(const api::Workload& workload, absl::Time now);
+// A gate of the spec is not open. One without a state is closed.
+bool HasClosedPreemptionGate(const api::Workload& workload);
 // Namespace and spec.queueName.
 ObjectKey LocalQueueKey(const api::Workload& workload);
 // "a sorts before b" within a ClusterQueue: priority, then time, then UID, then name.

@@ -42,6 +42,9 @@ queueing::OrderOptions MakeOrderOptions(const Settings& settings) {
   options.priority_sorting_within_cohort = settings.gates.Enabled("PrioritySortingWithinCohort");
   options.admission_gated_by = settings.gates.Enabled("AdmissionGatedBy");
   options.equivalence_hashing = settings.gates.Enabled("SchedulingEquivalenceHashing");
+  options.concurrent_admission = settings.gates.Enabled("ConcurrentAdmission");
+  options.preemption_gates =
+      options.concurrent_admission || settings.gates.Enabled("MultiKueueOrchestratedPreemption");
   return options;
 }
 

@@ -37,9 +37,16 @@ Names HeadNames(QueueManager& queues, absl::Time now = At(0)) {
 }
 Place Back(QueueManager& queues, const std::string& name, RequeueReason reason,
            absl::Time now = At(0)) {
-  const Place place = queues.Requeue(Key(name), {reason, "WaitingForQuota", false}, now);
+  const Place place =
+      queues.Requeue(Key(name), {.reason = reason, .condition_reason = "WaitingForQuota"}, now);
   queues.CheckInvariants();
   return place;
+}
+RequeueRequest Untried(RequeueReason reason) {
+  RequeueRequest request;
+  request.reason = reason;
+  request.untried_flavors = true;
+  return request;
 }
 Names Order(const QueueManager& queues, const std::string& queue = "cq") {
   Names names;
@@ -157,7 +164,7 @@ TEST_CASE("flavors that were not tried bring a workload back at once") {
   queues.AddClusterQueue("cq", kBestEffort);
   queues.AddOrUpdate(Info(Pending("w1", 1)), At(0));
   HeadNames(queues);
-  CHECK(queues.Requeue(Key("w1"), {RequeueReason::kNoFit, "", true}, At(0)) == Place::kActive);
+  CHECK(queues.Requeue(Key("w1"), Untried(RequeueReason::kNoFit), At(0)) == Place::kActive);
   CHECK(HeadNames(queues) == Names{"w1"});
 }
 
@@ -263,7 +270,7 @@ class RandomRun {
     const std::string name = "w" + std::to_string(Pick(25));
     const std::string queue = "q" + std::to_string(Pick(3));
     const absl::Time now = At(step);
-    switch (Pick(7)) {
+    switch (Pick(9)) {
       case 0:
       case 1:
         AddOrUpdate(name, queue, step);
@@ -283,6 +290,14 @@ class RandomRun {
         break;
       case 5:
         Release(queue, now);
+        break;
+      case 6:
+        for (const WorkloadInfoPtr& head : queues.HeldHeads({"q0", "q1", "q2"})) {
+          REQUIRE(in_flight_.insert(head->Key().name).second);
+        }
+        break;
+      case 7:
+        queues.Retry(queue);
         break;
       default:
         ChangeQueue(queue);
@@ -308,8 +323,12 @@ class RandomRun {
   void RequeueOne(absl::Time now) {
     if (in_flight_.empty()) return;
     const std::string popped = *in_flight_.begin();
-    const auto reason = static_cast<RequeueReason>(Pick(8));
-    CHECK(queues.Requeue(Key(popped), {reason, "r", Pick(9) == 0}, now) != Place::kNone);
+    RequeueRequest request;
+    request.reason = static_cast<RequeueReason>(Pick(8));
+    request.condition_reason = "r";
+    request.untried_flavors = Pick(9) == 0;
+    request.hold = Pick(4) == 0;
+    CHECK(queues.Requeue(Key(popped), request, now) != Place::kNone);
     in_flight_.erase(popped);
   }
 
