@@ -4,6 +4,7 @@
 
 #include "admission/cycle.h"
 #include "api/names.h"
+#include "metrics/workload_records.h"
 
 namespace sluice {
 namespace {
@@ -73,50 +74,21 @@ void ShellObserver::OnWorkload(const api::Workload* before, const api::Workload*
                            {"clusterQueue", LabelsOf(*after).cluster_queue},
                            {"wait", record.wait}});
   }
-  if (turned(api::kPodsReady)) {
-    const api::Condition* ready = api::FindCondition(after->status.conditions, api::kPodsReady);
-    if (ready->reason == "Started") {
-      metrics_.Observe(metrics::PodsReadyRecord{LabelsOf(*after),
-                                                now - admission::QueuedSince(*after),
-                                                now - Since(*after, api::kAdmitted, now)});
-    }
+  if (const auto ready = metrics::PodsReadyBetween(*before, *after, LabelsOf(*after), now)) {
+    metrics_.Observe(*ready);
   }
-  if (turned(api::kEvicted) && after->status.admission) Evicted(*before, *after, now);
-  if (Is(before, api::kQuotaReserved) && !Is(after, api::kQuotaReserved) &&
-      Is(after, api::kEvicted) && before->status.admission) {
+  if (const auto eviction = metrics::EvictionBetween(*before, *after, LabelsOf(*after), now)) {
+    metrics_.Observe(*eviction);
     const api::Condition* evicted = api::FindCondition(after->status.conditions, api::kEvicted);
-    metrics_.Observe(
-        metrics::EvictionCompletedRecord{before->status.admission->cluster_queue, evicted->reason,
-                                         now - evicted->last_transition_time.value_or(now)});
+    log_.Info("evicted", {{"workload", after->metadata.Key().ToString()},
+                          {"reason", evicted->reason},
+                          {"cause", eviction->underlying_cause},
+                          {"message", evicted->message}});
+  }
+  if (const auto completed = metrics::EvictionCompletedBetween(*before, *after, now)) {
+    metrics_.Observe(*completed);
   }
   if (turned(api::kFinished)) Finished(*after, now);
-}
-
-void ShellObserver::Evicted(const api::Workload& before, const api::Workload& after,
-                            absl::Time now) {
-  const api::Condition* evicted = api::FindCondition(after.status.conditions, api::kEvicted);
-  metrics::EvictedRecord record;
-  record.queue = LabelsOf(after);
-  record.reason = evicted->reason;
-  constexpr char kDueTo[] = "DeactivatedDueTo";
-  if (evicted->reason.starts_with(kDueTo)) {
-    record.reason = "Deactivated";
-    record.underlying_cause = evicted->reason.substr(sizeof(kDueTo) - 1);
-  }
-  if (after.status.scheduling_stats) {
-    for (const api::EvictionStat& stat : after.status.scheduling_stats->evictions) {
-      if (stat.reason == record.reason && stat.underlying_cause == record.underlying_cause) {
-        record.first = stat.count == 1;
-      }
-    }
-  }
-  if (Is(&before, api::kPodsReady)) {
-    record.since_pods_ready = now - Since(before, api::kPodsReady, now);
-  }
-  metrics_.Observe(record);
-  log_.Info("evicted", {{"workload", after.metadata.Key().ToString()},
-                        {"reason", evicted->reason},
-                        {"message", evicted->message}});
 }
 
 void ShellObserver::Finished(const api::Workload& workload, absl::Time now) {

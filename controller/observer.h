@@ -33,7 +33,6 @@ class ShellObserver : public reconcile::Observer {
   const std::shared_ptr<JobIndex>& jobs() const { return jobs_; }
 
  private:
-  void Evicted(const api::Workload& before, const api::Workload& after, absl::Time now);
   void Finished(const api::Workload& workload, absl::Time now);
   metrics::QueueLabels LabelsOf(const api::Workload& workload) const;
 

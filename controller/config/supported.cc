@@ -22,17 +22,8 @@ bool WaitDiffers(const ConfigurationFile& file, bool (*differs)(const WaitForPod
   return file.wait_for_pods_ready && differs(*file.wait_for_pods_ready);
 }
 
-bool RequeuingDiffers(const ConfigurationFile& file,
-                      bool (*differs)(const RequeuingStrategyFile& requeuing)) {
-  return file.wait_for_pods_ready && file.wait_for_pods_ready->requeuing_strategy &&
-         differs(*file.wait_for_pods_ready->requeuing_strategy);
-}
-
 using File = ConfigurationFile;
 using Wait = WaitForPodsReadyFile;
-using Requeuing = RequeuingStrategyFile;
-
-constexpr char kEviction[] = "eviction of workloads whose pods are not ready";
 
 const Row kNotYet[] = {
     {"leaderElection.resourceLock",
@@ -40,47 +31,11 @@ const Row kNotYet[] = {
      "a lock other than \"leases\""},
     {"pprofBindAddress", [](const File& f) { return !f.pprof_bind_address.empty(); },
      "the profiling server"},
-    {"waitForPodsReady.timeout",
-     [](const File& f) {
-       return WaitDiffers(f, [](const Wait& w) { return Differs(w.timeout, absl::Minutes(30)); });
-     },
-     kEviction},
-    {"waitForPodsReady.recoveryTimeout",
-     [](const File& f) {
-       return WaitDiffers(f, [](const Wait& w) {
-         return Differs(w.recovery_timeout, absl::Minutes(30)) &&
-                Differs(w.recovery_timeout, absl::ZeroDuration());
-       });
-     },
-     kEviction},
     {"waitForPodsReady.blockAdmission",
      [](const File& f) {
        return WaitDiffers(f, [](const Wait& w) { return Differs(w.block_admission, false); });
      },
      "holding back admission until pods are ready"},
-    {"waitForPodsReady.requeuingStrategy.timestamp",
-     [](const File& f) {
-       return RequeuingDiffers(f, [](const Requeuing& r) { return r.timestamp != "Eviction"; });
-     },
-     kEviction},
-    {"waitForPodsReady.requeuingStrategy.backoffLimitCount",
-     [](const File& f) {
-       return RequeuingDiffers(
-           f, [](const Requeuing& r) { return r.backoff_limit_count.has_value(); });
-     },
-     kEviction},
-    {"waitForPodsReady.requeuingStrategy.backoffBaseSeconds",
-     [](const File& f) {
-       return RequeuingDiffers(
-           f, [](const Requeuing& r) { return Differs(r.backoff_base_seconds, 60); });
-     },
-     kEviction},
-    {"waitForPodsReady.requeuingStrategy.backoffMaxSeconds",
-     [](const File& f) {
-       return RequeuingDiffers(
-           f, [](const Requeuing& r) { return Differs(r.backoff_max_seconds, 3600); });
-     },
-     kEviction},
     {"integrations.externalFrameworks",
      [](const File& f) { return !f.integrations.external_frameworks.empty(); },
      "kinds of other controllers"},

@@ -6,6 +6,7 @@
 #include <array>
 #include <utility>
 
+#include "admission/pods_ready.h"
 #include "api/names.h"
 
 namespace sluice::admission {
@@ -217,6 +218,23 @@ bool SetEvicted(api::Workload& workload, const std::string& reason,
   return true;
 }
 
+std::optional<api::EvictionStat> NewEviction(const api::Workload& before,
+                                             const api::Workload& after) {
+  if (!after.status.scheduling_stats.has_value()) return std::nullopt;
+  for (const api::EvictionStat& stat : after.status.scheduling_stats->evictions) {
+    int32_t known = 0;
+    if (before.status.scheduling_stats.has_value()) {
+      for (const api::EvictionStat& old : before.status.scheduling_stats->evictions) {
+        if (old.reason == stat.reason && old.underlying_cause == stat.underlying_cause) {
+          known = old.count;
+        }
+      }
+    }
+    if (stat.count > known) return stat;
+  }
+  return std::nullopt;
+}
+
 bool SetPreempted(api::Workload& workload, const std::string& reason, const std::string& message,
                   absl::Time now) {
   return SetWorkloadCondition(workload, api::kPreempted, ConditionStatus::kTrue, reason, message,
@@ -232,6 +250,11 @@ bool ReleaseQuota(api::Workload& workload, absl::Time now, const StatusOptions& 
   const bool requeued = !never_requeue && (evicted.reason == kEvictedPreempted ||
                                            evicted.reason == kEvictedNodeFailures);
   SetRequeued(workload, requeued, evicted.reason, evicted.message, now);
+  // The next admission starts from nothing, even when it comes before the Job is looked at again.
+  if (api::FindCondition(workload.status.conditions, api::kPodsReady) != nullptr) {
+    SetWorkloadCondition(workload, api::kPodsReady, ConditionStatus::kFalse, kWaitForStart,
+                         kWaitForStartMessage, now);
+  }
   return SetPending(workload, PendingReason(kPendingEvaluation, false, options), evicted.message,
                     nullptr, now, options);
 }

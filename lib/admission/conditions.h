@@ -92,6 +92,10 @@ bool SetPending(api::Workload& workload, const std::string& reason, const std::s
 // PodsReadyTimeout the cause appears in the statistics only.
 bool SetEvicted(api::Workload& workload, const std::string& reason,
                 const std::string& underlying_cause, const std::string& message, absl::Time now);
+// The entry of the statistics that counts an eviction more in `after` than in `before`: its reason
+// and cause, and whether it was the first of them. nullopt when none does.
+std::optional<api::EvictionStat> NewEviction(const api::Workload& before,
+                                             const api::Workload& after);
 bool SetPreempted(api::Workload& workload, const std::string& reason, const std::string& message,
                   absl::Time now);
 // "The workload is deactivated" or "The workload is deactivated due to <target message>".
@@ -100,7 +104,8 @@ std::string DeactivationMessage(const api::Workload& workload);
 std::string EvictedReason(const std::string& reason, const std::string& underlying_cause);
 
 // Phase 2: QuotaReserved=False (PendingEvaluation, the eviction's message), no admission, Requeued
-// according to the eviction's reason, Admitted=False. Does nothing when it is not evicted.
+// according to the eviction's reason, Admitted=False, PodsReady (where it is known) False as before
+// a start. Does nothing when it is not evicted.
 // `never_requeue`: Requeued is False in any case (a workload owned by exactly one plain pod).
 bool ReleaseQuota(api::Workload& workload, absl::Time now, const StatusOptions& options = {},
                   bool never_requeue = false);

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "admission/conditions.h"
+#include "admission/pods_ready.h"
 #include "api/codec.h"
 #include "api/names.h"
 #include "jobs/construct.h"
@@ -334,24 +335,8 @@ class JobPass {
   bool PodsReady() {
     if (!world_.settings().wait_for_pods_ready) return false;
     const api::Condition* old = api::FindCondition(workload_->status.conditions, api::kPodsReady);
-    const std::string reason = old == nullptr ? "" : old->reason;
-    const bool recovering = reason == "WaitForRecovery" || reason == "Recovered";
-    api::Condition next;
-    next.type = api::kPodsReady;
-    next.status = ConditionStatus::kFalse;
-    next.reason = "WaitForStart";
-    next.message = "Not all pods are ready or succeeded";
-    if (Has(*workload_, api::kAdmitted)) {
-      if (!Suspended() && BatchJob::PodsReady(job_)) {
-        next.status = ConditionStatus::kTrue;
-        next.reason = recovering ? "Recovered" : "Started";
-        next.message = "All pods reached readiness and the workload is running";
-      } else if (old != nullptr &&
-                 (old->status == ConditionStatus::kTrue || reason == "WaitForRecovery")) {
-        next.reason = "WaitForRecovery";
-        next.message = "At least one pod has failed, waiting for recovery";
-      }
-    }
+    api::Condition next =
+        admission::PodsReadyCondition(*workload_, !Suspended() && BatchJob::PodsReady(job_));
     if (old == nullptr && next.status == ConditionStatus::kFalse) {
       return false;  // the first write about the admission brings it
     }

@@ -147,6 +147,7 @@ Violations CheckJobs(const ApiServer& api) {
 Violations CheckTotals(const state::World& world) {
   Violations broken;
   absl::btree_map<std::string, state::QueueTotals> expected;
+  int64_t not_ready = 0;
   for (const auto& [key, stored] : world.workloads().all()) {
     const auto workload = world.AssumedOrStored(key);
     if (!queueing::HoldsQuota(*workload) || !workload->status.admission) continue;
@@ -156,6 +157,7 @@ Violations CheckTotals(const state::World& world) {
     const bool admitted = api::IsTrue(workload->status.conditions, api::kAdmitted);
     ++totals.reserving;
     totals.admitted += admitted ? 1 : 0;
+    not_ready += api::IsTrue(workload->status.conditions, api::kPodsReady) ? 0 : 1;
     for (const auto& [cell, amount] : usage) {
       if (amount < 0) broken.push_back(fmt::format("Workload {} uses {}", key.ToString(), amount));
       if (amount == 0) continue;
@@ -168,6 +170,10 @@ Violations CheckTotals(const state::World& world) {
       broken.push_back(
           fmt::format("totals of ClusterQueue {} are not those of its Workloads", name.name));
     }
+  }
+  if (world.WorkloadsNotReady() != not_ready) {
+    broken.push_back(fmt::format("{} Workloads that hold quota count as not ready, {} are not",
+                                 world.WorkloadsNotReady(), not_ready));
   }
   world.queues().CheckInvariants();
   return broken;

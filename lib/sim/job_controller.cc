@@ -57,9 +57,11 @@ void SetCondition(Json& status, const char* type, bool value, const char* reason
   conditions.Append(std::move(condition));
 }
 
-absl::Duration RunTime(const Json& job, int64_t index) {
-  const std::string text = job.GetString("metadata", "annotations", kRunSecondsAnnotation);
-  if (text.empty()) return absl::InfiniteDuration();
+// The time that the annotation gives for the pod of that index.
+absl::Duration TimeOf(const Json& job, const char* annotation, int64_t index,
+                      absl::Duration fallback) {
+  const std::string text = job.GetString("metadata", "annotations", annotation);
+  if (text.empty()) return fallback;
   const std::vector<std::string> parts = absl::StrSplit(text, ',');
   const size_t at = std::min(static_cast<size_t>(index), parts.size() - 1);
   double seconds = 0;
@@ -93,8 +95,10 @@ void JobController::Reconcile(const Json& job, absl::Time now) {
   if (state.uid.empty()) {
     state.uid = job.GetString("metadata", "uid");
     state.succeeded = Number(job, "status", "succeeded", 0);
+    state.failed_pods = Number(job, "status", "failed", 0);
   }
   AdvancePods(state, job, now);
+  FailPods(state, job);
   if (Ended(job) || !job.GetString("metadata", "deletionTimestamp").empty() || Suspended(job)) {
     StopPods(state, job, now);
   } else {
@@ -130,6 +134,16 @@ void JobController::AdvancePods(JobState& state, const Json& job, absl::Time now
                 [&](const Pod& pod) { return pod.ends_at <= now || pod.gone_at <= now; });
 }
 
+void JobController::FailPods(JobState& state, const Json& job) const {
+  int64_t wanted = 0;
+  const std::string text = job.GetString("metadata", "annotations", kFailedPodsAnnotation);
+  if (!absl::SimpleAtoi(text, &wanted)) return;
+  for (auto pod = state.pods.begin(); pod != state.pods.end() && state.failed_pods < wanted;) {
+    pod = state.pods.erase(pod);
+    ++state.failed_pods;
+  }
+}
+
 void JobController::MakePods(JobState& state, const Json& job, absl::Time now) const {
   const int64_t left = Completions(job) - state.succeeded;
   const int64_t wanted = state.failed ? 0 : std::min(Parallelism(job), left);
@@ -139,8 +153,8 @@ void JobController::MakePods(JobState& state, const Json& job, absl::Time now) c
   for (; live < wanted; ++live) {
     Pod pod;
     pod.index = state.started++;
-    pod.ready_at = now + options_.readiness_delay;
-    pod.ends_at = now + RunTime(job, pod.index);
+    pod.ready_at = now + TimeOf(job, kReadySecondsAnnotation, pod.index, options_.readiness_delay);
+    pod.ends_at = now + TimeOf(job, kRunSecondsAnnotation, pod.index, absl::InfiniteDuration());
     state.pods.push_back(pod);
   }
   for (Pod& pod : state.pods) {
@@ -190,6 +204,7 @@ Json JobController::StatusOf(const JobState& state, const Json& job, absl::Time 
   if (!suspended || known) count("ready", ready);
   count("active", active);
   count("succeeded", state.succeeded);
+  count("failed", state.failed_pods);
   if (Indexed(job) && !state.completed_indexes.empty()) {
     std::vector<int64_t> indexes = state.completed_indexes;
     std::sort(indexes.begin(), indexes.end());

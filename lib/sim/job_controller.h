@@ -5,6 +5,10 @@
 // the Job's annotation sluice.dev/run-seconds gives: one number for all pods, or a list for the
 // first, second, ... pod (the last number counts for all others). Without the annotation a pod runs
 // for ever. sluice.dev/fail: "true" makes the first pod that ends fail the Job.
+// sluice.dev/ready-seconds says in the same way when pods become ready ("never": they do not), and
+// overrides the option. Pods are counted anew each time the Job is started. sluice.dev/failed-pods:
+// "N" is how many pods of the Job have failed by now: when it grows, so many of the oldest pods
+// fail and the Job controller replaces each by the next one.
 // A Job that becomes suspended loses its pods; they count as active for the time of the annotation
 // sluice.dev/stop-seconds (else of the option), then status.active is 0 and Suspended is True.
 // Pods are not API objects here. Any node fits.
@@ -26,6 +30,8 @@ namespace sluice::sim {
 inline constexpr char kRunSecondsAnnotation[] = "sluice.dev/run-seconds";
 inline constexpr char kStopSecondsAnnotation[] = "sluice.dev/stop-seconds";
 inline constexpr char kFailAnnotation[] = "sluice.dev/fail";
+inline constexpr char kReadySecondsAnnotation[] = "sluice.dev/ready-seconds";
+inline constexpr char kFailedPodsAnnotation[] = "sluice.dev/failed-pods";
 
 struct JobControllerOptions {
   absl::Duration readiness_delay = absl::ZeroDuration();
@@ -55,12 +61,14 @@ class JobController {
     std::vector<Pod> pods;
     int64_t started = 0;  // pods ever made since the last start
     int64_t succeeded = 0;
+    int64_t failed_pods = 0;
     std::vector<int64_t> completed_indexes;
     bool failed = false;
   };
 
   void Reconcile(const api::Json& job, absl::Time now);
   void AdvancePods(JobState& state, const api::Json& job, absl::Time now) const;
+  void FailPods(JobState& state, const api::Json& job) const;
   void MakePods(JobState& state, const api::Json& job, absl::Time now) const;
   void StopPods(JobState& state, const api::Json& job, absl::Time now) const;
   api::Json StatusOf(const JobState& state, const api::Json& job, absl::Time now) const;

@@ -117,6 +117,9 @@ class Player {
     } else if (key == "waitForPodsReady") {
       ASSIGN_OR_RETURN(const bool on, Bool(value));
       if (!on) settings.wait_for_pods_ready.reset();
+    } else if (key.starts_with("waitForPodsReady.")) {
+      if (!settings.wait_for_pods_ready) settings.wait_for_pods_ready.emplace();
+      return WaitSetting(key.substr(17), value, *settings.wait_for_pods_ready);
     } else if (key == "retention.afterFinished") {
       ASSIGN_OR_RETURN(settings.object_retention.after_finished, ParseDuration(value));
     } else if (key == "retention.afterDeactivated") {
@@ -141,6 +144,38 @@ class Player {
       ASSIGN_OR_RETURN(settings.gates, state::FeatureGates::Make(gates_));
     } else {
       return InvalidArgument("the setting \"{}\" is not known", key);
+    }
+    return absl::OkStatus();
+  }
+
+  static absl::Status WaitSetting(const std::string& key, const std::string& value,
+                                  state::WaitForPodsReady& wait) {
+    state::RequeuingStrategy& requeuing = wait.requeuing_strategy;
+    if (key == "timeout") {
+      const bool same = wait.recovery_timeout == wait.timeout;
+      ASSIGN_OR_RETURN(wait.timeout, ParseDuration(value));
+      if (same) wait.recovery_timeout = wait.timeout;
+    } else if (key == "recoveryTimeout") {
+      ASSIGN_OR_RETURN(wait.recovery_timeout, ParseDuration(value));
+    } else if (key == "blockAdmission") {
+      ASSIGN_OR_RETURN(wait.block_admission, Bool(value));
+    } else if (key == "timestamp" && (value == "Eviction" || value == "Creation")) {
+      requeuing.timestamp = value == "Creation" ? state::RequeuingTimestamp::kCreation
+                                                : state::RequeuingTimestamp::kEviction;
+    } else {
+      int32_t number = 0;
+      if (!absl::SimpleAtoi(value, &number) || number < 0) {
+        return InvalidArgument("\"{}\" is no value of waitForPodsReady.{}", value, key);
+      }
+      if (key == "backoffLimitCount") {
+        requeuing.backoff_limit_count = number;
+      } else if (key == "backoffBaseSeconds") {
+        requeuing.backoff_base_seconds = number;
+      } else if (key == "backoffMaxSeconds") {
+        requeuing.backoff_max_seconds = number;
+      } else {
+        return InvalidArgument("the setting \"waitForPodsReady.{}\" is not known", key);
+      }
     }
     return absl::OkStatus();
   }

@@ -26,6 +26,8 @@
 // [message="..."] [after=SECONDS]; start (the controller starts; at once when the timeline has
 // none); crash; leader N; relist; settled (a new controller must have nothing to do); show [cq lq
 // wl job flavor check event]. Settings: manageJobsWithoutQueueName, waitForPodsReady=off,
+// waitForPodsReady.FIELD (timeout, recoveryTimeout, blockAdmission, timestamp, backoffLimitCount,
+// backoffBaseSeconds, backoffMaxSeconds; recoveryTimeout follows timeout until it is given),
 // retention.afterFinished, retention.afterDeactivated, excludeResources=PREFIX,
 // quotaCheck=IgnoreUndeclared, replicas, readiness=DURATION, stop=DURATION, gate.NAME=BOOL.
 //

@@ -35,12 +35,17 @@ absl::StatusOr<int64_t> Integer(const Word& word) {
   return value;
 }
 
-// "30s" or "30" or "10s,20s" -> "30" or "10,20".
+// "30s" or "30" or "10s,20s" -> "30" or "10,20"; "never" stays.
 absl::StatusOr<std::string> Seconds(const std::string& text) {
   std::string result;
   for (const std::string& part : std::vector<std::string>(absl::StrSplit(text, ','))) {
+    if (!result.empty()) result += ",";
+    if (part == "never") {
+      result += part;
+      continue;
+    }
     ASSIGN_OR_RETURN(const absl::Duration duration, ParseDuration(part));
-    result += (result.empty() ? "" : ",") + fmt::format("{}", absl::ToDoubleSeconds(duration));
+    result += fmt::format("{}", absl::ToDoubleSeconds(duration));
   }
   return result;
 }
@@ -263,9 +268,12 @@ absl::Status JobMetadata(const Word& word, Json& metadata) {
     label(key.c_str());
   } else if (const std::string name = After(word.key, "annotation:"); !name.empty()) {
     annotation(name, word.value);
-  } else if (word.key == "run" || word.key == "stopping") {
+  } else if (word.key == "run" || word.key == "stopping" || word.key == "ready") {
     ASSIGN_OR_RETURN(const std::string seconds, Seconds(word.value));
-    annotation(word.key == "run" ? kRunSecondsAnnotation : kStopSecondsAnnotation, seconds);
+    annotation(word.key == "run"        ? kRunSecondsAnnotation
+               : word.key == "stopping" ? kStopSecondsAnnotation
+                                        : kReadySecondsAnnotation,
+               seconds);
   } else if (word.key == "fail") {
     annotation(kFailAnnotation, word.value);
   } else {

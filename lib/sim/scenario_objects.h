@@ -16,7 +16,8 @@
 //       [parallelism=N] [completions=N] [indexed=true] [suspend=BOOL] [prebuilt=NAME] [maxexec=N]
 //       [selector:KEY=VALUE]... [tolerate:KEY=VALUE:EFFECT]... [runtimeclass=NAME] [fail=true]
 //       [limit:RESOURCE=AMOUNT]... [RESOURCE=AMOUNT]... [label:KEY=VALUE]...
-//       [annotation:KEY=VALUE]...
+//       [annotation:KEY=VALUE]... [ready=TIME[,TIME...]]
+//       ready: how long the first, second, ... pod after each start takes to be ready, or "never"
 //   workload NAME [queue=] [count=N] [priority=N] [RESOURCE=AMOUNT]...
 // All namespaced kinds take ns=NAME.
 #pragma once

@@ -116,6 +116,9 @@ std::string Extras(const Json& workload, absl::Time start) {
       !at.empty()) {
     add("requeue at " + Seconds(at, start));
   }
+  if (const Json* count = workload.Find("status", "requeueState", "count")) {
+    add(fmt::format("requeue count {}", count->AsInt()));
+  }
   if (const Json* checks = workload.Find("status", "admissionChecks")) {
     for (const Json& check : checks->AsArray()) {
       add(fmt::format("check {} {}", check.GetString("name"), check.GetString("state")));
@@ -126,7 +129,11 @@ std::string Extras(const Json& workload, absl::Time start) {
       add(fmt::format("reclaimable {} {}", pod.GetString("name"), pod.Find("count")->AsInt()));
     }
   }
-  if (Is(Condition(workload, api::kPodsReady), "True")) add("pods ready");
+  if (const Json* ready = Condition(workload, api::kPodsReady)) {
+    const std::string reason = ready->GetString("reason");
+    if (Is(ready, "True")) add(reason == "Recovered" ? "pods ready again" : "pods ready");
+    if (reason == "WaitForRecovery") add("pods recovering");
+  }
   if (const int64_t priority = Int(workload, "spec", "priority"); priority != 0) {
     add(fmt::format("priority {}", priority));
   }

@@ -123,6 +123,8 @@ class World {
 
   const QueueTotals& ClusterQueueTotals(const std::string& name) const;
   const QueueTotals& LocalQueueTotals(const ObjectKey& key) const;
+  // Workloads that hold quota, assumed ones included, and whose condition PodsReady is not True.
+  int64_t WorkloadsNotReady() const { return not_ready_; }
   QueueActivity ActivityOf(const std::string& cluster_queue) const;
   // Names of ClusterQueues that use the flavor / the check.
   std::vector<std::string> UsersOfFlavor(const std::string& flavor) const;
@@ -144,7 +146,11 @@ class World {
     ObjectKey local_queue;
     FlavorResourceAmounts usage;
     bool admitted = false;
-    bool operator==(const Contribution&) const = default;
+    bool pods_ready = false;  // no part of the totals of queues
+    bool SameTotals(const Contribution& other) const {
+      return cluster_queue == other.cluster_queue && local_queue == other.local_queue &&
+             usage == other.usage && admitted == other.admitted;
+    }
   };
 
   void SetCycleOptions();
@@ -221,6 +227,7 @@ class World {
   absl::btree_map<ObjectKey, WorkloadPtr> assumed_;
   absl::btree_map<ObjectKey, std::string> evicting_;  // UIDs of assumed victims
   absl::btree_map<ObjectKey, Contribution> contributions_;
+  int64_t not_ready_ = 0;  // contributions without ready pods
   absl::btree_map<std::string, QueueTotals> cluster_queue_totals_;
   absl::btree_map<ObjectKey, QueueTotals> local_queue_totals_;
   absl::btree_map<std::string, QueueActivity> activity_;

@@ -92,12 +92,18 @@ void World::Account(const ObjectKey& key, Refs& touched) {
     next =
         Contribution{workload->status.admission->cluster_queue, queueing::LocalQueueKey(*workload),
                      queueing::AdmittedUsage(*workload, request_options_.reclaimable_pods),
-                     api::IsTrue(workload->status.conditions, api::kAdmitted)};
+                     api::IsTrue(workload->status.conditions, api::kAdmitted),
+                     api::IsTrue(workload->status.conditions, api::kPodsReady)};
   }
   ListReserved(key);
   const auto found = contributions_.find(key);
   const bool had = found != contributions_.end();
-  if (had == next.has_value() && (!had || found->second == *next)) return;
+  if (had && !found->second.pods_ready) --not_ready_;
+  if (next && !next->pods_ready) ++not_ready_;
+  if (had == next.has_value() && (!had || found->second.SameTotals(*next))) {
+    if (had) found->second.pods_ready = next->pods_ready;
+    return;
+  }
   if (had) {
     const Contribution old = found->second;
     contributions_.erase(found);

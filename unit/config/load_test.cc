@@ -154,6 +154,26 @@ featureGates: {ReclaimablePods: false}
   CHECK_FALSE(settings.gates.Enabled("ReclaimablePods"));
 }
 
+TEST_CASE("How long pods may take to be ready, and what happens then") {
+  const state::Settings settings =
+      Good(
+          "waitForPodsReady: {timeout: 7m, recoveryTimeout: 90s, requeuingStrategy: {timestamp: "
+          "Creation, backoffLimitCount: 5, backoffBaseSeconds: 2, backoffMaxSeconds: 0}}")
+          .settings;
+  REQUIRE(settings.wait_for_pods_ready);
+  CHECK(*settings.wait_for_pods_ready ==
+        state::WaitForPodsReady{absl::Minutes(7),
+                                absl::Seconds(90),
+                                false,
+                                {state::RequeuingTimestamp::kCreation, 5, 2, 0}});
+  // What is not said follows: the recovery has as long as the start, and there is no limit.
+  CHECK(*Good("waitForPodsReady: {timeout: 7m}").settings.wait_for_pods_ready ==
+        state::WaitForPodsReady{absl::Minutes(7), absl::Minutes(7), false, {}});
+  CHECK(Good("waitForPodsReady: {recoveryTimeout: 0s}").settings.wait_for_pods_ready ==
+        state::WaitForPodsReady{absl::Minutes(30), absl::ZeroDuration(), false, {}});
+  CHECK(Good("").settings.wait_for_pods_ready == state::WaitForPodsReady{});
+}
+
 TEST_CASE("What took effect can be used as a file again") {
   const Config config = Good(
       "namespace: queues\nmanagedJobsNamespaceSelector: {matchLabels: {a: b}}\n"

@@ -394,24 +394,13 @@ TEST_CASE("What is not there yet is refused by its path") {
        "leaderElection.resourceLock: a lock other than \"leases\" is not supported yet"},
       {"profiling", "pprofBindAddress: ':8083'",
        "pprofBindAddress: the profiling server is not supported yet"},
-      {"timeouts", "waitForPodsReady: {timeout: 10m, blockAdmission: true}",
-       "waitForPodsReady.timeout: eviction of workloads whose pods are not ready is not supported "
-       "yet; waitForPodsReady.recoveryTimeout: eviction of workloads whose pods are not ready is "
-       "not "
-       "supported yet; waitForPodsReady.blockAdmission: holding back admission until pods are "
-       "ready "
-       "is not supported yet"},
-      {"requeuing",
-       "waitForPodsReady: {requeuingStrategy: {timestamp: Creation, backoffLimitCount: 5, "
-       "backoffBaseSeconds: 1, backoffMaxSeconds: 2}}",
-       "waitForPodsReady.requeuingStrategy.timestamp: eviction of workloads whose pods are not "
-       "ready "
-       "is not supported yet; waitForPodsReady.requeuingStrategy.backoffLimitCount: eviction of "
-       "workloads whose pods are not ready is not supported yet; "
-       "waitForPodsReady.requeuingStrategy.backoffBaseSeconds: eviction of workloads whose pods "
-       "are "
-       "not ready is not supported yet; waitForPodsReady.requeuingStrategy.backoffMaxSeconds: "
-       "eviction of workloads whose pods are not ready is not supported yet"},
+      {"blocking admission", "waitForPodsReady: {timeout: 10m, blockAdmission: true}",
+       "waitForPodsReady.blockAdmission: holding back admission until pods are ready is not "
+       "supported yet"},
+      {"times and requeuing are fine",
+       "waitForPodsReady: {timeout: 10m, recoveryTimeout: 3m, requeuingStrategy: {timestamp: "
+       "Creation, backoffLimitCount: 0, backoffBaseSeconds: 0, backoffMaxSeconds: 0}}",
+       ""},
       {"the defaults spelled out are fine",
        "waitForPodsReady: {timeout: 30m, recoveryTimeout: 1800s, blockAdmission: false, "
        "requeuingStrategy: {timestamp: Eviction, backoffLimitCount: null, backoffBaseSeconds: 60, "

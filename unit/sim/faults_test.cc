@@ -241,6 +241,7 @@ class RandomRun {
     }
     sim_.SetFaultHook(nullptr);
     for (int i = 0; i < queues_; ++i) Stop("None", i);
+    for (int i = 0; i < made_; ++i) Annotate(i, "sluice.dev/ready-seconds", "0");
     sim_.RunUntil(sim_.now() + absl::Minutes(60));
     REQUIRE(sim_.Settled());
     sim_.CheckSettled();
@@ -253,7 +254,17 @@ class RandomRun {
   static SimulationOptions Options() {
     SimulationOptions options;
     options.replicas = 2;
+    state::WaitForPodsReady& wait = *options.settings.wait_for_pods_ready;
+    wait.timeout = absl::Seconds(8);
+    wait.recovery_timeout = absl::Seconds(5);
+    wait.requeuing_strategy.backoff_base_seconds = 1;
+    wait.requeuing_strategy.backoff_max_seconds = 4;
     return options;
+  }
+  void Annotate(int job, const char* key, const std::string& value) {
+    Json patch = Json::MakeObject();
+    patch["metadata"]["annotations"].Set(key, value);
+    sim_.Patch(Kind::kJob, {"ns", fmt::format("j{}", job)}, std::move(patch));
   }
   int Below(int limit) { return static_cast<int>(random_() % static_cast<uint64_t>(limit)); }
 
@@ -290,7 +301,13 @@ class RandomRun {
   }
 
   void Act() {
-    switch (Below(10)) {
+    switch (Below(11)) {
+      case 10:  // a pod fails
+        if (made_ > 0) {
+          const int job = Below(made_);
+          Annotate(job, "sluice.dev/failed-pods", std::to_string(++failed_pods_[job]));
+        }
+        return;
       case 0: {
         constexpr const char* kPolicies[] = {"None", "Hold", "HoldAndDrain", "None"};
         Stop(kPolicies[Below(4)], Below(queues_));
@@ -309,9 +326,11 @@ class RandomRun {
         sim_.Relist(static_cast<size_t>(Below(2)));
         return;
       default:
-        Make(sim_, fmt::format("job j{} queue=q{} cpu={} parallelism={} completions={} run={}s{}",
+        const char* kReadiness[] = {
+            "", "", " ready=3s", " ready=9s,1s", " ready=1s,never", " ready=never"};
+        Make(sim_, fmt::format("job j{} queue=q{} cpu={} parallelism={} completions={} run={}s{}{}",
                                made_, Below(queues_), 1 + Below(2), 1 + Below(2), 2, 1 + Below(30),
-                               Below(3) == 0 ? " priority=high" : ""));
+                               Below(3) == 0 ? " priority=high" : "", kReadiness[Below(6)]));
         ++made_;
     }
   }
@@ -338,6 +357,7 @@ class RandomRun {
   int queues_ = 0;
   int made_ = 0;
   absl::btree_set<std::string> deleted_;
+  absl::btree_map<int, int> failed_pods_;  // by Job
 };
 
 TEST_CASE("Random clusters, users and faults keep the invariants") {

@@ -1,0 +1,91 @@
+// The reason why a Workload without reservation waits, where it is not the cycle that says it.
+#include <fmt/format.h>
+
+#include "admission/conditions.h"
+#include "api/names.h"
+#include "reconcile/workload_pass.h"
+
+namespace sluice::reconcile {
+
+bool WorkloadPass::SayWaiting(const std::string& granular, const std::string& message) {
+  api::Workload next = workload_;
+  if (!admission::SetPending(next, admission::PendingReason(granular, false, options_), message,
+                             nullptr, now_, options_)) {
+    return false;
+  }
+  Write& write = WriteStatus(std::move(next));
+  if (granular == admission::kAdmissionGated) {
+    write.notes.push_back(WorkloadNote(workload_, kWorkloadSource, false, granular, message));
+  }
+  return true;
+}
+
+bool WorkloadPass::Waiting() {
+  if (Reserved()) return false;
+  const api::Condition* current =
+      api::FindCondition(workload_.status.conditions, api::kQuotaReserved);
+  const std::string reason = current == nullptr ? "" : current->reason;
+  if (!IsActive(workload_)) {
+    return options_.granular_reasons &&
+           SayWaiting(admission::kDeactivated, admission::kDeactivatedMessage);
+  }
+  if (reason == admission::kOnHold) return false;
+  const std::string& queue = workload_.spec.queue_name;
+  if (local_queue_ == nullptr) {
+    return SayWaiting(admission::kMisconfigured, fmt::format("LocalQueue {} doesn't exist", queue));
+  }
+  if (IsStopped(local_queue_->spec.stop_policy)) {
+    return SayWaiting(admission::kSuspended, fmt::format("LocalQueue {} is inactive", queue));
+  }
+  if (cluster_queue_ == nullptr) {
+    return SayWaiting(admission::kMisconfigured,
+                      fmt::format("ClusterQueue {} doesn't exist", cluster_queue_name_));
+  }
+  if (!world_.ActivityOf(cluster_queue_name_).active) {
+    return SayWaiting(admission::kSuspended,
+                      fmt::format("ClusterQueue {} is inactive", cluster_queue_name_));
+  }
+  if (!options_.granular_reasons) return false;
+  return WaitingInQueue(reason);
+}
+
+bool WorkloadPass::WaitingInQueue(const std::string& reason) {
+  const ObjectKey key = workload_.metadata.Key();
+  const std::string gates = workload_.metadata.Annotation(api::kAdmissionGatedBy);
+  if (!gates.empty() && world_.settings().gates.Enabled("AdmissionGatedBy")) {
+    return SayWaiting(admission::kAdmissionGated, "Admission is gated by: " + gates);
+  }
+  if (reason == admission::kAdmissionGated) {
+    if (!SayWaiting(admission::kPendingEvaluation,
+                    "AdmissionGatedBy cleared, waiting for quota reservation")) {
+      return false;
+    }
+    plan_.writes.back().notes.push_back(
+        WorkloadNote(workload_, kWorkloadSource, false, "AdmissionGateCleared",
+                     "AdmissionGatedBy cleared, waiting for quota reservation"));
+    return true;
+  }
+  const bool replaceable = reason.empty() || reason == admission::kDeactivated ||
+                           reason == admission::kPendingEvaluation ||
+                           reason == admission::kSuspended || reason == "Pending";
+  const std::optional<std::string> bypass = world_.queues().BypassReason(key);
+  if (bypass && replaceable) {
+    return SayWaiting(
+        *bypass, "Bypassed scheduling evaluation because an equivalent workload recently failed");
+  }
+  const bool stale = reason == admission::kDeactivated || reason == admission::kSuspended ||
+                     (reason == admission::kMisconfigured && !HasProblems());
+  if (stale || (reason.empty() && options_.explicit_status)) {
+    return SayWaiting(admission::kPendingEvaluation, admission::kPendingEvaluationMessage);
+  }
+  return false;
+}
+
+// What the cycle found wrong with the Workload itself (namespace, requests) still holds.
+bool WorkloadPass::HasProblems() const {
+  if (!world_.NamespaceAllowed(cluster_queue_name_, workload_.metadata.ns)) return true;
+  const queueing::WorkloadInfoPtr info = world_.queues().Find(workload_.metadata.Key());
+  return info != nullptr && !info->problems.empty();
+}
+
+}  // namespace sluice::reconcile
