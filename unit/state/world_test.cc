@@ -148,7 +148,7 @@ TEST_CASE("Workloads that hold quota without ready pods are counted") {
   Fixture f;
   f.Base();
   int version = 10;
-  const auto workload = [&](const std::string& name) {
+  const auto make = [&](const std::string& name) {
     build::Workload workload(name);
     workload.Queue("q").Uid(name).Request("cpu", "1").ResourceVersion(std::to_string(++version));
     return workload;
@@ -157,27 +157,27 @@ TEST_CASE("Workloads that hold quota without ready pods are counted") {
     return workload.Condition(api::kPodsReady, api::ConditionStatus::kTrue, "Started",
                               build::At(1));
   };
-  f.Put(Kind::kWorkload, workload("a").Get());
+  f.Put(Kind::kWorkload, make("a").Get());
   CHECK(f.world.WorkloadsNotReady() == 0);
-  f.world.Assume(workload("a").Admitted("cq", "default").Shared());
+  f.world.Assume(make("a").Admitted("cq", "default").Shared());
   CHECK(f.world.WorkloadsNotReady() == 1);
-  f.Put(Kind::kWorkload, workload("a").Admitted("cq", "default").Get());
-  f.Put(Kind::kWorkload, workload("b").Reserved("cq", "default").Get());
+  f.Put(Kind::kWorkload, make("a").Admitted("cq", "default").Get());
+  f.Put(Kind::kWorkload, make("b").Reserved("cq", "default").Get());
   CHECK(f.world.WorkloadsNotReady() == 2);
   const QueueTotals before = f.world.ClusterQueueTotals("cq");
   f.touched.clear();
-  f.Put(Kind::kWorkload, ready(workload("a").Admitted("cq", "default")).Get());
+  f.Put(Kind::kWorkload, ready(make("a").Admitted("cq", "default")).Get());
   CHECK(f.world.WorkloadsNotReady() == 1);
   // Readiness is no part of what the queues show.
   CHECK(f.world.ClusterQueueTotals("cq") == before);
   CHECK(f.touched == Refs{{Kind::kWorkload, {"ns", "a"}}});
-  f.Put(Kind::kWorkload, workload("a").Admitted("cq", "default").Get());
+  f.Put(Kind::kWorkload, make("a").Admitted("cq", "default").Get());
   CHECK(f.world.WorkloadsNotReady() == 2);
-  f.Put(Kind::kWorkload, workload("a").Admitted("cq", "default").Finished().Get());
+  f.Put(Kind::kWorkload, make("a").Admitted("cq", "default").Finished().Get());
   CHECK(f.world.WorkloadsNotReady() == 1);
-  f.Put(Kind::kWorkload, workload("b").Reserved("cq", "default").Active(false).Get());
+  f.Put(Kind::kWorkload, make("b").Reserved("cq", "default").Active(false).Get());
   CHECK(f.world.WorkloadsNotReady() == 0);
-  f.Put(Kind::kWorkload, workload("b").Reserved("cq", "default").Get());
+  f.Put(Kind::kWorkload, make("b").Reserved("cq", "default").Get());
   CHECK(f.world.WorkloadsNotReady() == 1);
   f.world.Apply({Type::kListBegin, Kind::kWorkload, {}}, build::At(2), f.touched);
   f.world.Apply({Type::kListEnd, Kind::kWorkload, {}}, build::At(2), f.touched);
