@@ -1,5 +1,7 @@
 // Evictions on the simulated control plane, with what a scenario does not show: which fields come
 // in which write, and the statistics.
+#include <algorithm>
+
 #include "admission/conditions.h"
 #include "api/codec.h"
 #include "api/names.h"
@@ -221,6 +223,46 @@ TEST_CASE("A target of deactivation on an evicted Workload deactivates it once")
   f.Run(90);
   CHECK(Of(f.Get(), api::kAdmitted) == "True Admitted");
   CHECK(f.sim.violations().empty());
+}
+
+// Whenever a user deactivates a Workload that is being judged: it does not get quota any more.
+TEST_CASE("A Workload that was deactivated while it was judged stays without quota") {
+  const bool waited_before = GENERATE(false, true);
+  for (int milliseconds = 0; milliseconds <= 40; ++milliseconds) {
+    INFO(waited_before << " " << milliseconds << " ms");
+    Fixture f({});
+    if (waited_before) {
+      f.Make("clusterqueue other flavor=default{cpu=0}");
+      f.Make("localqueue r cq=other");
+    }
+    f.Make(waited_before ? "job w queue=r cpu=1" : "job w queue=q cpu=1");
+    f.Run(waited_before ? 5 : 0.001 * milliseconds);
+    if (waited_before) {
+      f.sim.Patch(
+          Kind::kJob, {"ns", "w"},
+          api::ParseJson(R"({"metadata":{"labels":{"kueue.x-k8s.io/queue-name":"q"}}})").value());
+      f.Run(5 + 0.001 * milliseconds);
+    }
+    if (f.sim.api().List(Kind::kWorkload).empty()) continue;
+    const bool reserved = api::IsTrue(f.Get().status.conditions, api::kQuotaReserved);
+    f.history.clear();
+    f.sim.Patch(Kind::kWorkload, f.Get().metadata.Key(),
+                api::ParseJson(R"({"spec":{"active":false}})").value());
+    f.Run(20);
+    bool before = reserved;
+    for (const api::Workload& workload : f.history) {
+      const bool after = api::IsTrue(workload.status.conditions, api::kQuotaReserved);
+      if (!workload.spec.active.value_or(true) && after && !before) FAIL("quota while inactive");
+      before = after;
+    }
+    CHECK_FALSE(api::IsTrue(f.Get().status.conditions, api::kQuotaReserved));
+    CHECK(f.Suspended("w"));
+    f.sim.Patch(Kind::kWorkload, f.Get().metadata.Key(),
+                api::ParseJson(R"({"spec":{"active":true}})").value());
+    f.Run(30);
+    CHECK(Of(f.Get(), api::kAdmitted) == "True Admitted");
+    CHECK(f.sim.violations().empty());
+  }
 }
 
 }  // namespace
