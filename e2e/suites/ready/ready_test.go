@@ -13,15 +13,18 @@ import (
 	"sluice.dev/e2e/harness"
 )
 
-// limit is how often a Job may time out and be tried again.
-const limit = 2
+// limit is how often a Job may time out and be tried again. timeout is more than the pods of a
+// healthy Job need on fake nodes.
+const (
+	limit   = 2
+	timeout = 8 * time.Second
+)
 
-// Five seconds are enough for the pods of a healthy Job on fake nodes.
 func TestMain(m *testing.M) {
 	harness.Main(m, harness.Options{Suite: "ready", Nodes: 8, Configure: func(config map[string]any) {
 		config["waitForPodsReady"] = map[string]any{
-			"timeout":         "5s",
-			"recoveryTimeout": "15s",
+			"timeout":         timeout.String(),
+			"recoveryTimeout": "25s",
 			"requeuingStrategy": map[string]any{
 				"backoffLimitCount": limit, "backoffBaseSeconds": 1, "backoffMaxSeconds": 2,
 			},
@@ -81,8 +84,8 @@ func TestJobWithoutReadyPodsIsGivenUp(t *testing.T) {
 		c.ExpectSuspended(t, q.Namespace, job, false)
 		evicted := c.ExpectWorkload(t, q.Namespace, job, "Evicted", "True", "PodsReadyTimeout")
 		waited := timeOf(t, evicted, "Evicted").Sub(timeOf(t, admitted, "Admitted"))
-		if waited < 5*time.Second || waited > 7*time.Second {
-			t.Errorf("try %d: evicted %s after the admission, the timeout is 5s", try, waited)
+		if waited < timeout || waited > timeout+3*time.Second {
+			t.Errorf("try %d: evicted %s after the admission, the timeout is %s", try, waited, timeout)
 		}
 		if have := harness.Field(evicted, "status", "requeueState", "count"); have != fmt.Sprint(try) {
 			t.Errorf("try %d: the count is %q", try, have)
@@ -141,7 +144,7 @@ func TestJobStartsAfterAPauseAndRecovers(t *testing.T) {
 	c.Delete(t, pods[0].GroupVersionKind(), q.Namespace, pods[0].GetName())
 	c.ExpectWorkload(t, q.Namespace, job, "PodsReady", "False", "WaitForRecovery")
 	// Longer than a start may take: a recovery has its own time.
-	harness.Throughout(t, 7*time.Second, "the Job has time to recover", func() error {
+	harness.Throughout(t, timeout+2*time.Second, "the Job has time to recover", func() error {
 		workload, err := c.WorkloadOf(t.Context(), q.Namespace, job)
 		if err == nil && harness.ConditionOf(workload, "Evicted").Status == "True" {
 			err = fmt.Errorf("it was evicted: %s", harness.ConditionOf(workload, "Evicted").Message)
