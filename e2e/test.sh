@@ -5,6 +5,9 @@
 #   e2e/test.sh --unit            only the unit tests
 #   e2e/test.sh --suite NAME ...  only these suites (and the build)
 #   e2e/test.sh --bench           only the measurements of e2e/bench, with their table at the end
+#   e2e/test.sh --load NAME ...   only the load of e2e/load/scenarios/NAME.yaml (or a path); the table
+#                                 at the end, CSV files and an HTML page in build/load/NAME
+#   e2e/test.sh --floor NAME ...  the limit of that load: the least possible writes, no controller
 #
 # Long output goes to files under build/log and build/e2e. The last line tells the numbers of tests.
 set -euo pipefail
@@ -54,6 +57,21 @@ suite() { # NAME [DIRECTORY]
   failed=$((failed + bad))
 }
 
+load() { # SCENARIO [--floor]
+  local name log status=0
+  name=$(basename "$1" .yaml)
+  log=$logs/load-$name${2:-}.log
+  run_logged "$log" "load $name${2:+, its limit}" env -C "$sluice_root/e2e" \
+    go run ./load/cmd ${2:+"$2"} "$(load_path "$1")" || status=$?
+  # Progress goes before the table.
+  sed -n '/^| /,$p' "$log"
+  if [ "$status" -eq 0 ]; then passed=$((passed + 1)); else failed=$((failed + 1)); fi
+}
+
+load_path() { # a path stays valid in another working directory
+  if [ -e "$1" ]; then realpath "$1"; else printf '%s\n' "$1"; fi
+}
+
 go_sources_are_clean() {
   local unformatted
   unformatted=$(gofmt -l "$sluice_root/e2e")
@@ -62,13 +80,19 @@ go_sources_are_clean() {
 }
 
 main() {
-  local unit=yes suites=() directory name only_unit=no bench=no
+  local unit=yes suites=() directory name only_unit=no bench=no loads=() option=
   while [ $# -gt 0 ]; do
     case $1 in
       --unit) only_unit=yes ;;
       --bench) unit=no; bench=yes ;;
+      --load | --floor)
+        unit=no
+        if [ "$1" = --floor ]; then option=--floor; else option=; fi
+        loads+=("${2:?$1 needs a scenario}" "$option")
+        shift
+        ;;
       --suite) unit=no; suites+=("${2:?--suite needs a name}"); shift ;;
-      *) sed -n '2,9s/^# \{0,1\}//p' "${BASH_SOURCE[0]}" >&2; exit 2 ;;
+      *) sed -n '2,12s/^# \{0,1\}//p' "${BASH_SOURCE[0]}" >&2; exit 2 ;;
     esac
     shift
   done
@@ -92,10 +116,15 @@ main() {
       if [ "$bench" = yes ]; then
         suite bench bench
         sed -n '/^| /p' "$logs/suite-bench.log"
-      elif [ "${#suites[@]}" -eq 0 ]; then
+      elif [ "${#suites[@]}" -eq 0 ] && [ "${#loads[@]}" -eq 0 ]; then
+        suite load-unit load
         for directory in "$sluice_root"/e2e/suites/*/; do suites+=("$(basename "$directory")"); done
       fi
       for name in "${suites[@]}"; do suite "$name"; done
+      while [ "${#loads[@]}" -gt 0 ]; do
+        load "${loads[0]}" "${loads[1]}"
+        loads=("${loads[@]:2}")
+      done
     fi
     plane=
   fi

@@ -162,6 +162,11 @@ func (c *Cluster) Component(t testing.TB, verb, component string, arguments ...s
 	}
 }
 
+// StopComponent is Component("stop") outside of a test.
+func (c *Cluster) StopComponent(component string) error {
+	return c.script("stop", "--dir", c.Dir, component)
+}
+
 // Close ends the controllers and, if Start started it, the control plane.
 func (c *Cluster) Close() {
 	for _, controller := range c.Controllers() {

@@ -57,16 +57,32 @@ func ProcessorTime(pid int) (time.Duration, error) {
 }
 
 // ResidentMegabytes is what a process holds in memory now.
-func ResidentMegabytes(pid int) (int, error) {
+func ResidentMegabytes(pid int) (int, error) { return megabytes(pid, "VmRSS:") }
+
+// PeakMegabytes is the most that a process has held in memory at a time.
+func PeakMegabytes(pid int) (int, error) { return megabytes(pid, "VmHWM:") }
+
+func megabytes(pid int, field string) (int, error) {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	if err != nil {
 		return 0, err
 	}
 	for line := range strings.Lines(string(text)) {
-		if value, found := strings.CutPrefix(line, "VmRSS:"); found {
+		if value, found := strings.CutPrefix(line, field); found {
 			kilobytes, err := strconv.Atoi(strings.Fields(value)[0])
 			return kilobytes / 1024, err
 		}
 	}
-	return 0, fmt.Errorf("process %d has no VmRSS", pid)
+	return 0, fmt.Errorf("process %d has no %s", pid, field)
+}
+
+// ComponentPid is the process id of a part of the control plane: apiserver, etcd, scheduler,
+// controller-manager or kwok.
+func (c *Cluster) ComponentPid(component string) (int, error) {
+	text, err := os.ReadFile(filepath.Join(c.Dir, "pid", component))
+	if err != nil {
+		return 0, err
+	}
+	pid, _, _ := strings.Cut(string(text), " ")
+	return strconv.Atoi(pid)
 }
