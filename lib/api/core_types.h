@@ -11,6 +11,7 @@
 
 #include "api/json.h"
 #include "api/meta_types.h"
+#include "base/shared_value.h"
 #include "resource/resource.h"
 
 namespace sluice::api {
@@ -100,8 +101,9 @@ struct PodSpec {
 struct PodTemplate {
   StringMap labels;
   StringMap annotations;
-  PodSpec spec;
-  // The template as it came, for copying it whole (compact JSON); null when built in memory.
+  SharedValue<PodSpec> spec;  // see TemplatePool
+  // The template as it came, for copying it whole (compact JSON); null when built in memory. The
+  // labels differ between the Jobs of one template, so the text may have `false` in their place.
   std::shared_ptr<const std::string> raw;
 };
 

@@ -23,6 +23,8 @@
 #include "api/kind.h"
 #include "api/leaf_types.h"
 #include "api/type_info.h"
+#include "base/boxed.h"
+#include "base/shared_value.h"
 
 namespace sluice::api {
 
@@ -135,24 +137,42 @@ class MapType final : public TypeInfo {
   const TypeInfo& item_;
 };
 
-template <typename T>
+// Optional is std::optional<T> or Boxed<T>.
+template <typename Optional>
 class OptionalType final : public TypeInfo {
  public:
   explicit OptionalType(const TypeInfo& item) : item_(item) {}
 
   bool Decode(void* value, const Json& json, DecodeContext& context) const override {
-    return item_.Decode(&static_cast<std::optional<T>*>(value)->emplace(), json, context);
+    return item_.Decode(&static_cast<Optional*>(value)->emplace(), json, context);
   }
   Json Encode(const void* value) const override {
-    const auto& optional = *static_cast<const std::optional<T>*>(value);
+    const auto& optional = *static_cast<const Optional*>(value);
     return optional ? item_.Encode(&*optional) : Json();
   }
   bool IsEmpty(const void* value) const override {
-    return !static_cast<const std::optional<T>*>(value)->has_value();
+    return !static_cast<const Optional*>(value)->has_value();
   }
   Json Schema() const override { return item_.Schema(); }
 
  private:
+  const TypeInfo& item_;
+};
+
+template <typename T>
+class SharedType final : public TypeInfo {
+ public:
+  explicit SharedType(const TypeInfo& item) : item_(item) {}
+
+  bool Decode(void* value, const Json& json, DecodeContext& context) const override {
+    return item_.Decode(&**static_cast<SharedValue<T>*>(value), json, context);
+  }
+  Json Encode(const void* value) const override { return item_.Encode(&Value(value)); }
+  bool IsEmpty(const void* value) const override { return item_.IsEmpty(&Value(value)); }
+  Json Schema() const override { return item_.Schema(); }
+
+ private:
+  static const T& Value(const void* value) { return **static_cast<const SharedValue<T>*>(value); }
   const TypeInfo& item_;
 };
 
@@ -179,7 +199,19 @@ struct TypeChoice<std::vector<T>> {
 template <typename T>
 struct TypeChoice<std::optional<T>> {
   static std::unique_ptr<const TypeInfo> Make() {
-    return std::make_unique<OptionalType<T>>(TypeOf<T>());
+    return std::make_unique<OptionalType<std::optional<T>>>(TypeOf<T>());
+  }
+};
+template <typename T>
+struct TypeChoice<Boxed<T>> {
+  static std::unique_ptr<const TypeInfo> Make() {
+    return std::make_unique<OptionalType<Boxed<T>>>(TypeOf<T>());
+  }
+};
+template <typename T>
+struct TypeChoice<SharedValue<T>> {
+  static std::unique_ptr<const TypeInfo> Make() {
+    return std::make_unique<SharedType<T>>(TypeOf<T>());
   }
 };
 template <typename V>

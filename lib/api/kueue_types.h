@@ -11,6 +11,7 @@
 
 #include "api/core_types.h"
 #include "api/meta_types.h"
+#include "base/boxed.h"
 #include "resource/resource.h"
 
 namespace sluice::api {
@@ -241,7 +242,7 @@ struct PodSet {
   PodTemplate pod_template;  // "template" on the wire
   int32_t count = 1;
   std::optional<int32_t> min_count;
-  std::optional<PodSetTopologyRequest> topology_request;
+  Boxed<PodSetTopologyRequest> topology_request;
 };
 struct PriorityClassRef {
   std::string group;
@@ -252,7 +253,7 @@ struct PriorityClassRef {
 struct WorkloadSpec {
   std::vector<PodSet> pod_sets;
   std::string queue_name;
-  std::optional<PriorityClassRef> priority_class_ref;
+  Boxed<PriorityClassRef> priority_class_ref;
   std::optional<int32_t> priority;
   std::optional<bool> active;
   std::optional<int32_t> maximum_execution_time_seconds;
@@ -347,15 +348,15 @@ struct PreemptionGateState {
 };
 struct WorkloadStatus {
   Conditions conditions;
-  std::optional<Admission> admission;
-  std::optional<RequeueState> requeue_state;
+  Boxed<Admission> admission;
+  Boxed<RequeueState> requeue_state;
   std::vector<ReclaimablePod> reclaimable_pods;
   std::vector<AdmissionCheckState> admission_checks;
   std::vector<PodSetRequest> resource_requests;
   std::optional<int32_t> accumulated_past_execution_time_seconds;
-  std::optional<SchedulingStats> scheduling_stats;
+  Boxed<SchedulingStats> scheduling_stats;
   std::vector<std::string> nominated_cluster_names;
-  std::optional<std::string> cluster_name;
+  Boxed<std::string> cluster_name;
   std::vector<std::string> unhealthy_nodes;
   std::vector<PreemptionGateState> preemption_gates;
   bool operator==(const WorkloadStatus&) const = default;

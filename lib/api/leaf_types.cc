@@ -178,6 +178,31 @@ class JsonType final : public TypeInfo {
   }
 };
 
+// Whether the labels are written again as they came: texts in order of their keys.
+bool FollowFromMap(const Json& labels) {
+  const std::string* last = nullptr;
+  for (const auto& [key, value] : labels.AsObject()) {
+    if (!value.IsString() || (last != nullptr && *last >= key)) return false;
+    last = &key;
+  }
+  return labels.IsObject();
+}
+
+// The text of a template, with `false` for labels that follow from the map of them.
+std::string RawText(const Json& pod_template) {
+  const Json* labels = pod_template.Find("metadata", "labels");
+  if (labels == nullptr || !FollowFromMap(*labels)) return pod_template.Text();
+  Json without = pod_template;
+  without.Find("metadata")->Set("labels", false);
+  return without.Text();
+}
+
+void PutLabels(Json& pod_template, const StringMap& labels) {
+  Json* metadata = pod_template.Find("metadata");
+  Json* place = metadata == nullptr ? nullptr : metadata->Find("labels");
+  if (place != nullptr && place->IsBool()) *place = TypeOf<StringMap>().Encode(&labels);
+}
+
 // The typed parts, plus the whole as it came.
 class PodTemplateType final : public TypeInfo {
  public:
@@ -187,13 +212,16 @@ class PodTemplateType final : public TypeInfo {
   }
   bool Decode(void* value, const Json& json, DecodeContext& context) const override {
     if (!parts_.Decode(value, json, context)) return false;
-    static_cast<PodTemplate*>(value)->raw = std::make_shared<const std::string>(json.Text());
+    static_cast<PodTemplate*>(value)->raw = std::make_shared<const std::string>(RawText(json));
     return true;
   }
   Json Encode(const void* value) const override {
     const auto& pod_template = *static_cast<const PodTemplate*>(value);
     if (pod_template.raw != nullptr) {
-      if (absl::StatusOr<Json> raw = ParseJson(*pod_template.raw); raw.ok()) return *std::move(raw);
+      if (absl::StatusOr<Json> raw = ParseJson(*pod_template.raw); raw.ok()) {
+        PutLabels(*raw, pod_template.labels);
+        return *std::move(raw);
+      }
     }
     return parts_.Encode(value);
   }
@@ -293,7 +321,7 @@ const TypeInfo& NameListType() {
 
 const TypeInfo& MicroTimeType() {
   static const TimeType kMicro(true);
-  static const OptionalType<absl::Time> kType(kMicro);
+  static const OptionalType<std::optional<absl::Time>> kType(kMicro);
   return kType;
 }
 

@@ -302,7 +302,7 @@ class Assigner {
         finding.requested = WantsTopology(pod_set) ? 1 : 0;
         return finding;
       }
-      const api::PodSpec& pod = pod_set.pod_template.spec;
+      const api::PodSpec& pod = *pod_set.pod_template.spec;
       finding.taint = FirstUntoleratedTaint(*flavor, pod);
       if (finding.taint.has_value()) {
         finding.kind = Finding::Kind::kUntoleratedTaint;

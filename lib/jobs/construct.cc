@@ -64,8 +64,8 @@ bool SamePodSets(const std::vector<api::PodSet>& job, const std::vector<api::Pod
     if (partial_admission && job[i].min_count.value_or(-1) != workload[i].min_count.value_or(-1)) {
       return false;
     }
-    if (compare_tolerations && !SameTolerations(job[i].pod_template.spec.tolerations,
-                                                workload[i].pod_template.spec.tolerations)) {
+    if (compare_tolerations && !SameTolerations(job[i].pod_template.spec->tolerations,
+                                                workload[i].pod_template.spec->tolerations)) {
       return false;
     }
     if (!SameContainers(job[i].pod_template, workload[i].pod_template)) return false;
@@ -84,7 +84,7 @@ std::optional<std::vector<api::PodSet>> ExpectedRunning(const state::World& worl
         return pod_set.min_count && pod_set.count > *pod_set.min_count;
       });
   for (size_t i = 0; i < expected.size(); ++i) {
-    std::vector<api::Toleration>& tolerations = expected[i].pod_template.spec.tolerations;
+    std::vector<api::Toleration>& tolerations = expected[i].pod_template.spec->tolerations;
     for (const api::Toleration& toleration : (*infos)[i].tolerations) {
       const bool known =
           std::any_of(tolerations.begin(), tolerations.end(),
@@ -109,7 +109,7 @@ absl::StatusOr<ResolvedPriority> ResolvePriority(const state::World& world,
         found->value};
   }
   for (const api::PodSet& pod_set : pod_sets) {
-    const std::string& name = pod_set.pod_template.spec.priority_class_name;
+    const std::string& name = pod_set.pod_template.spec->priority_class_name;
     if (name.empty()) continue;
     const auto found = world.priority_classes().Find({"", name});
     if (found == nullptr) return NotFound("PriorityClass {} does not exist", name);

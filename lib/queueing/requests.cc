@@ -324,9 +324,9 @@ std::vector<PodSetRequests> TotalRequests(const api::Workload& workload,
     if (options.reclaimable_pods) {
       requests.count -= std::min(requests.count, ReclaimableCount(workload, pod_set.name));
     }
-    requests.single_pod =
-        SinglePod(Adjust(pod_set.pod_template.spec, context, containers, pods), options);
-    for (const auto& [resource, amount] : requests.single_pod) {
+    const Requests single_pod =
+        SinglePod(Adjust(*pod_set.pod_template.spec, context, containers, pods), options);
+    for (const auto& [resource, amount] : single_pod) {
       requests.total[resource] = SaturatingMul(amount, requests.count);
     }
     result.push_back(std::move(requests));
@@ -341,7 +341,7 @@ std::vector<std::string> ValidateResources(const api::Workload& workload,
   Validator validator(containers, pods);
   for (size_t i = 0; i < workload.spec.pod_sets.size(); ++i) {
     validator.CheckPodSet(
-        i, Adjust(workload.spec.pod_sets[i].pod_template.spec, context, containers, pods));
+        i, Adjust(*workload.spec.pod_sets[i].pod_template.spec, context, containers, pods));
   }
   return validator.Messages();
 }

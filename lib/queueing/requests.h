@@ -48,9 +48,8 @@ struct RequestContext {
 
 struct PodSetRequests {
   std::string name;
-  int32_t count = 0;    // the pods that count (reclaimable ones are gone)
-  Requests single_pod;  // one pod
-  Requests total;       // single_pod times count
+  int32_t count = 0;  // the pods that count (reclaimable ones are gone)
+  Requests total;     // of one pod, times count
   bool operator==(const PodSetRequests&) const = default;
 };
 

@@ -123,7 +123,7 @@ EquivalenceClass Classify(const WorkloadInfo& info, const OrderOptions& options)
     signature.Add(pod_set.min_count.value_or(-1));
     signature.Add(pod_set.topology_request.has_value() ? 1 : 0);
     if (pod_set.topology_request.has_value()) signature.Add(*pod_set.topology_request);
-    signature.Add(pod_set.pod_template.spec);
+    signature.Add(*pod_set.pod_template.spec);
   }
   return signature.Hash();
 }

@@ -203,6 +203,9 @@ std::optional<Rejection> World::Take(Store<T>& store, const ObjectEvent& event, 
     }
     if (!decoded.ok()) return rejected;
   }
+  if constexpr (std::is_same_v<T, api::Workload> || std::is_same_v<T, api::Job>) {
+    templates_.Share(*decoded);
+  }
   auto after = std::make_shared<const T>(std::move(decoded).value());
   store.Put(key, after);
   Changed<T>(key, before, after, now, touched);

@@ -20,6 +20,7 @@
 
 #include "admission/snapshot.h"
 #include "api/kueue_types.h"
+#include "api/template_pool.h"
 #include "queueing/queue_manager.h"
 #include "queueing/requests.h"
 #include "quota/tree.h"
@@ -218,6 +219,7 @@ class World {
   Store<api::LimitRange> limit_ranges_;
   Store<api::PriorityClass> priority_classes_;
   Store<api::RuntimeClass> runtime_classes_;
+  api::TemplatePool templates_;  // of Workloads and Jobs
 
   absl::btree_set<api::Kind> synced_;
   absl::btree_map<api::Kind, absl::btree_set<ObjectKey>> listing_;  // keys seen by a running list

@@ -67,10 +67,10 @@ void CheckPodSet(const Path& path, const api::PodSet& pod_set, const View& view,
     CheckAnnotations(metadata.Child("annotations"), pod_template.annotations, errors);
   }
   const Path spec = path.Child("template", "spec");
-  CheckContainers(spec.Child("initContainers"), pod_template.spec.init_containers, view, errors);
-  CheckContainers(spec.Child("containers"), pod_template.spec.containers, view, errors);
-  if (pod_template.spec.resources) {
-    CheckResources(spec.Child("resources"), *pod_template.spec.resources, view, errors);
+  CheckContainers(spec.Child("initContainers"), pod_template.spec->init_containers, view, errors);
+  CheckContainers(spec.Child("containers"), pod_template.spec->containers, view, errors);
+  if (pod_template.spec->resources) {
+    CheckResources(spec.Child("resources"), *pod_template.spec->resources, view, errors);
   }
   if (pod_set.topology_request) {
     CheckSlices(path.Child("topologyRequest"), *pod_set.topology_request, view, errors);

@@ -45,7 +45,7 @@ void CheckAssignment(const Path& path, const api::PodSetAssignment& assignment,
 void CheckAdmission(const WorkloadContext& context, FieldErrors* errors) {
   if (!HoldsQuota(context.workload)) return;
   const Path path = Path("status").Child("admission");
-  const std::optional<api::Admission>& admission = context.workload.status.admission;
+  const auto& admission = context.workload.status.admission;
   if (!admission) {
     // An object that is already in this state must stay editable, or nobody could repair it or
     // remove its finalizer.

@@ -75,9 +75,9 @@ const api::ReclaimablePod* FindEntry(const api::Workload& workload, const std::s
 // Whether fewer pods are asked for now than were admitted.
 bool ScaledDown(const WorkloadContext& context, const std::string& name) {
   if (!context.elastic) return false;
-  const std::optional<api::Admission>& admission = context.workload.status.admission
-                                                       ? context.workload.status.admission
-                                                       : context.old_workload->status.admission;
+  const auto& admission = context.workload.status.admission
+                              ? context.workload.status.admission
+                              : context.old_workload->status.admission;
   if (!admission) return false;
   for (const api::PodSetAssignment& assignment : admission->pod_set_assignments) {
     if (assignment.name != name || !assignment.count) continue;
@@ -118,8 +118,8 @@ bool SameAssignment(const View& view, api::PodSetAssignment now, api::PodSetAssi
 
 void CheckAdmissionUnchanged(const WorkloadContext& context, const api::Json& object,
                              FieldErrors* errors) {
-  const std::optional<api::Admission>& now = context.workload.status.admission;
-  const std::optional<api::Admission>& before = context.old_workload->status.admission;
+  const auto& now = context.workload.status.admission;
+  const auto& before = context.old_workload->status.admission;
   if (!now || !before || *now == *before) return;
   const auto same = [&](const api::PodSetAssignment& a, const api::PodSetAssignment& b) {
     return SameAssignment(context.view, a, b);

@@ -144,8 +144,8 @@ TEST_CASE("Queues survive a round trip") {
 TEST_CASE("Workloads survive a round trip") {
   const Workload workload = Decoded<Workload>(kWorkload);
   const PodSet& pods = workload.spec.pod_sets[0];
-  CHECK(pods.pod_template.spec.containers[0].resources.requests.at("cpu").MilliValue() == 1000);
-  CHECK(pods.pod_template.spec.containers[0].resources.claims == std::vector<std::string>{"q"});
+  CHECK(pods.pod_template.spec->containers[0].resources.requests.at("cpu").MilliValue() == 1000);
+  CHECK(pods.pod_template.spec->containers[0].resources.claims == std::vector<std::string>{"q"});
   CHECK(pods.pod_template.labels.at("a") == "b");
   CHECK(workload.spec.preemption_gates == std::vector<std::string>{"g1", "g2"});
   CHECK(workload.spec.active == false);

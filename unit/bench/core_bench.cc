@@ -1,8 +1,12 @@
-// Benchmarks of the path that every decision takes: decoding, taking an object in, a cycle.
+// Benchmarks of the path that every decision takes: decoding, taking an object in, a cycle; and of
+// the memory that a waiting Workload costs.
 #include <benchmark/benchmark.h>
+#include <fmt/format.h>
+#include <malloc.h>
 
 #include "admission/cycle.h"
 #include "api/codec.h"
+#include "api/names.h"
 #include "state/world.h"
 #include "unit/build/builders.h"
 
@@ -87,6 +91,66 @@ void BM_Admit(benchmark::State& state) {
   state.SetItemsProcessed(static_cast<int64_t>(state.iterations()) * 1000);
 }
 BENCHMARK(BM_Admit)->Arg(10000)->Unit(benchmark::kMillisecond);
+
+// A Workload as it comes for a Job: owned, labelled, with a template that only the labels tell from
+// others, and with the text that says why it waits.
+api::Json WorkloadOfJobJson(int number) {
+  const std::string job = fmt::format("training-{:06}", number);
+  const std::string uid = fmt::format("4b0b2d3e-72c5-4b93-8f9c-{:012}", number);
+  api::Json json = api::Encode<api::Workload>(
+      build::Workload(fmt::format("job-{}-5d41c", job))
+          .Namespace("team-vision")
+          .Queue("main")
+          .Priority(0)
+          .Request("cpu", "4")
+          .Request("memory", "16Gi")
+          .Limit("nvidia.com/gpu", "1")
+          .Uid(fmt::format("7a0b2d3e-72c5-4b93-8f9c-{:012}", number))
+          .ResourceVersion(std::to_string(100000 + number))
+          .Label("kueue.x-k8s.io/job-uid", uid)
+          .Finalizer("kueue.x-k8s.io/resource-in-use")
+          .OwnedBy("batch/v1", "Job", job, uid)
+          .Condition(api::kQuotaReserved, api::ConditionStatus::kFalse, "Pending", build::Epoch(),
+                     "couldn't assign flavors to pod set main: insufficient unused quota for "
+                     "nvidia.com/gpu in flavor default, 1 more needed"));
+  api::Json& pod_set = json.Find("spec")->Find("podSets")->MutableArray().front();
+  api::Json& pod_template = *pod_set.Find("template");
+  pod_template["metadata"]["labels"].Set("batch.kubernetes.io/job-name", job);
+  pod_template["spec"].Set("schedulerName", "default-scheduler");
+  pod_template["spec"]["containers"].MutableArray().front().Set("image", "registry.example/train");
+  api::Json request = api::Json::MakeObject(
+      {{"name", "main"},
+       {"resources",
+        api::Json::MakeObject({{"cpu", "4"}, {"memory", "16Gi"}, {"nvidia.com/gpu", "1"}})}});
+  json["status"].Set("resourceRequests", api::Json::MakeArray({std::move(request)}));
+  return json;
+}
+
+// What World and QueueManager keep for each Workload that waits, with the allocator's own share.
+void BM_MemoryOfPendingWorkload(benchmark::State& state) {
+  constexpr double kLimit = 4096;  // bytes a Workload
+  const int pending = static_cast<int>(state.range(0));
+  double each = 0;
+  for (auto _ : state) {
+    auto world = MakeWorld("0", 0, 1);
+    Upsert(*world, api::Kind::kNamespace,
+           api::Encode<api::Namespace>(build::Namespace("team-vision")));
+    Upsert(*world, api::Kind::kLocalQueue,
+           api::Encode<api::LocalQueue>(build::LocalQueue("main", "cq").Namespace("team-vision")));
+    malloc_trim(0);
+    const struct mallinfo2 before = mallinfo2();
+    for (int i = 0; i < pending; ++i) Upsert(*world, api::Kind::kWorkload, WorkloadOfJobJson(i));
+    benchmark::DoNotOptimize(
+        admission::Schedule(world->snapshot(), world->queues(), build::At(60)));
+    const struct mallinfo2 after = mallinfo2();
+    if (world->queues().size() != pending) state.SkipWithError("not every Workload waits");
+    each = static_cast<double>(after.uordblks + after.hblkhd - before.uordblks - before.hblkhd) /
+           pending;
+  }
+  state.counters["bytes_per_workload"] = each;
+  if (each > kLimit) state.SkipWithError("a pending Workload costs more than 4096 bytes");
+}
+BENCHMARK(BM_MemoryOfPendingWorkload)->Arg(10000)->Iterations(1)->Unit(benchmark::kMillisecond);
 
 }  // namespace
 }  // namespace sluice

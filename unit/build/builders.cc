@@ -78,7 +78,7 @@ template class Builder<api::AdmissionCheck, AdmissionCheck>;
 Workload::Workload(const std::string& name) : Builder("ns", name) {
   object_.spec.active = true;
   object_.spec.pod_sets.emplace_back();
-  Last().pod_template.spec.containers.push_back(MakeContainer({}));
+  Last().pod_template.spec->containers.push_back(MakeContainer({}));
 }
 Workload& Workload::Queue(const std::string& name) { return object_.spec.queue_name = name, *this; }
 Workload& Workload::Priority(int32_t priority) { return object_.spec.priority = priority, *this; }
@@ -89,15 +89,15 @@ Workload& Workload::MaximumExecutionTime(int32_t seconds) {
 Workload& Workload::Count(int32_t count) { return Last().count = count, *this; }
 Workload& Workload::MinCount(int32_t count) { return Last().min_count = count, *this; }
 Workload& Workload::Request(const std::string& resource, const std::string& amount) {
-  Last().pod_template.spec.containers.at(0).resources.requests[resource] = Q(amount);
+  Last().pod_template.spec->containers.at(0).resources.requests[resource] = Q(amount);
   return *this;
 }
 Workload& Workload::Limit(const std::string& resource, const std::string& amount) {
-  Last().pod_template.spec.containers.at(0).resources.limits[resource] = Q(amount);
+  Last().pod_template.spec->containers.at(0).resources.limits[resource] = Q(amount);
   return *this;
 }
 Workload& Workload::NodeSelector(const std::string& key, const std::string& value) {
-  Last().pod_template.spec.node_selector[key] = value;
+  Last().pod_template.spec->node_selector[key] = value;
   return *this;
 }
 Workload& Workload::Tolerate(const std::string& key, const std::string& value,
@@ -107,13 +107,13 @@ Workload& Workload::Tolerate(const std::string& key, const std::string& value,
   toleration.op = "Equal";
   toleration.value = value;
   toleration.effect = effect;
-  Last().pod_template.spec.tolerations.push_back(toleration);
+  Last().pod_template.spec->tolerations.push_back(toleration);
   return *this;
 }
 Workload& Workload::RequiredAffinity(std::vector<api::NodeSelectorTerm> terms) {
   api::NodeAffinity affinity;
   affinity.required = std::move(terms);
-  Last().pod_template.spec.node_affinity = affinity;
+  Last().pod_template.spec->node_affinity = affinity;
   return *this;
 }
 Workload& Workload::Spec(api::PodSpec spec) {
@@ -123,7 +123,7 @@ Workload& Workload::Spec(api::PodSpec spec) {
 Workload& Workload::PodSet(const std::string& name, int32_t count) {
   if (!std::exchange(fresh_, false)) {
     object_.spec.pod_sets.emplace_back();
-    Last().pod_template.spec.containers.push_back(MakeContainer({}));
+    Last().pod_template.spec->containers.push_back(MakeContainer({}));
   }
   Last().name = name;
   Last().count = count;
@@ -314,19 +314,19 @@ Job::Job(const std::string& name) : Builder("ns", name) {
   object_.spec.suspend = true;
   object_.spec.parallelism = 1;
   object_.spec.completions = 1;
-  object_.spec.pod_template.spec.containers.push_back(MakeContainer({}));
-  object_.spec.pod_template.spec.restart_policy = "Never";
+  object_.spec.pod_template.spec->containers.push_back(MakeContainer({}));
+  object_.spec.pod_template.spec->restart_policy = "Never";
 }
 Job& Job::Queue(const std::string& name) { return Label(api::kQueueNameLabel, name); }
 Job& Job::Suspend(bool suspend) { return object_.spec.suspend = suspend, *this; }
 Job& Job::Parallelism(int32_t parallelism) { return object_.spec.parallelism = parallelism, *this; }
 Job& Job::Completions(int32_t completions) { return object_.spec.completions = completions, *this; }
 Job& Job::Request(const std::string& resource, const std::string& amount) {
-  object_.spec.pod_template.spec.containers.at(0).resources.requests[resource] = Q(amount);
+  object_.spec.pod_template.spec->containers.at(0).resources.requests[resource] = Q(amount);
   return *this;
 }
 Job& Job::Limit(const std::string& resource, const std::string& amount) {
-  object_.spec.pod_template.spec.containers.at(0).resources.limits[resource] = Q(amount);
+  object_.spec.pod_template.spec->containers.at(0).resources.limits[resource] = Q(amount);
   return *this;
 }
 Job& Job::Condition(const std::string& type, absl::Time since, const std::string& reason,

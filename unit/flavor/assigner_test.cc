@@ -46,7 +46,7 @@ class Fixture {
     std::vector<PodSetInput> inputs;
     requests.reserve(workload.spec.pod_sets.size());
     for (const api::PodSet& pod_set : workload.spec.pod_sets) {
-      const auto& container = pod_set.pod_template.spec.containers.at(0);
+      const auto& container = pod_set.pod_template.spec->containers.at(0);
       Requests total = RequestsOf(container.resources.requests);
       for (auto& [resource, amount] : total) amount *= pod_set.count;
       requests.push_back(total);

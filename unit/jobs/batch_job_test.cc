@@ -74,7 +74,7 @@ TEST_CASE("A start sets suspend and what the flavor gives") {
 
 TEST_CASE("A start that contradicts the template never works") {
   api::Job job = build::Job("a");
-  job.spec.pod_template.spec.node_selector["pool"] = "a";
+  job.spec.pod_template.spec->node_selector["pool"] = "a";
   PodSetInfo info;
   info.node_selector["pool"] = "b";
   CHECK(absl::IsFailedPrecondition(BatchJob::Start(job, {info}).status()));
@@ -82,7 +82,7 @@ TEST_CASE("A start that contradicts the template never works") {
 
 TEST_CASE("A stop goes in steps: suspend with a mark, start time, template") {
   api::Job job = build::Job("a").Suspend(false);
-  job.spec.pod_template.spec.node_selector["pool"] = "b";
+  job.spec.pod_template.spec->node_selector["pool"] = "b";
   job.status.active = 1;
   job.status.start_time = build::At(1);
   const api::Workload workload = build::Workload("w");
@@ -109,7 +109,7 @@ TEST_CASE("A stop goes in steps: suspend with a mark, start time, template") {
   CHECK(last->body.Find("spec", "template", "spec", "nodeSelector", "pool")->IsNull());
 
   job.metadata.annotations.clear();
-  job.spec.pod_template.spec.node_selector.clear();
+  job.spec.pod_template.spec->node_selector.clear();
   CHECK(BatchJob::Suspended(job));
   CHECK_FALSE(BatchJob::NextStop(job, &workload).has_value());
 }
