@@ -18,12 +18,7 @@ bool Differs(const std::optional<T>& value, const T& neutral) {
   return value.has_value() && *value != neutral;
 }
 
-bool WaitDiffers(const ConfigurationFile& file, bool (*differs)(const WaitForPodsReadyFile& wait)) {
-  return file.wait_for_pods_ready && differs(*file.wait_for_pods_ready);
-}
-
 using File = ConfigurationFile;
-using Wait = WaitForPodsReadyFile;
 
 const Row kNotYet[] = {
     {"leaderElection.resourceLock",
@@ -31,11 +26,6 @@ const Row kNotYet[] = {
      "a lock other than \"leases\""},
     {"pprofBindAddress", [](const File& f) { return !f.pprof_bind_address.empty(); },
      "the profiling server"},
-    {"waitForPodsReady.blockAdmission",
-     [](const File& f) {
-       return WaitDiffers(f, [](const Wait& w) { return Differs(w.block_admission, false); });
-     },
-     "holding back admission until pods are ready"},
     {"integrations.externalFrameworks",
      [](const File& f) { return !f.integrations.external_frameworks.empty(); },
      "kinds of other controllers"},

@@ -88,7 +88,8 @@ absl::Duration RequeueDelay(const RequeueBackoff& backoff, int32_t attempt,
 
 api::RequeueState NextRequeueState(const api::Workload& workload, const RequeueBackoff& backoff,
                                    absl::Time now) {
-  api::RequeueState state = workload.status.requeue_state.value_or(api::RequeueState{});
+  api::RequeueState state;
+  if (workload.status.requeue_state) state = *workload.status.requeue_state;
   const int32_t count = state.count.value_or(0);
   state.count = count == std::numeric_limits<int32_t>::max() ? count : count + 1;
   const absl::Time at = absl::FromUnixSeconds(

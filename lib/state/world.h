@@ -125,7 +125,7 @@ class World {
   const QueueTotals& ClusterQueueTotals(const std::string& name) const;
   const QueueTotals& LocalQueueTotals(const ObjectKey& key) const;
   // Workloads that hold quota, assumed ones included, and whose condition PodsReady is not True.
-  int64_t WorkloadsNotReady() const { return not_ready_; }
+  int64_t WorkloadsNotReady() const { return snapshot_.not_ready; }
   QueueActivity ActivityOf(const std::string& cluster_queue) const;
   // Names of ClusterQueues that use the flavor / the check.
   std::vector<std::string> UsersOfFlavor(const std::string& flavor) const;
@@ -178,6 +178,8 @@ class World {
   void TouchTree(const std::vector<std::string>& cluster_queues, Refs& touched) const;
   // The cohorts above a ClusterQueue, whose shares follow its usage.
   void TouchCohorts(const std::string& cluster_queue, Refs& touched) const;
+  // Of one workload that holds quota: whether it lacks ready pods.
+  void CountNotReady(bool before, bool after);
   // Lists the workload as a candidate for preemption while it holds quota.
   void ListReserved(const ObjectKey& key);
   void NamespaceChanged(const ObjectKey& key, const api::Namespace* before,
@@ -229,7 +231,6 @@ class World {
   absl::btree_map<ObjectKey, WorkloadPtr> assumed_;
   absl::btree_map<ObjectKey, std::string> evicting_;  // UIDs of assumed victims
   absl::btree_map<ObjectKey, Contribution> contributions_;
-  int64_t not_ready_ = 0;  // contributions without ready pods
   absl::btree_map<std::string, QueueTotals> cluster_queue_totals_;
   absl::btree_map<ObjectKey, QueueTotals> local_queue_totals_;
   absl::btree_map<std::string, QueueActivity> activity_;

@@ -98,8 +98,7 @@ void World::Account(const ObjectKey& key, Refs& touched) {
   ListReserved(key);
   const auto found = contributions_.find(key);
   const bool had = found != contributions_.end();
-  if (had && !found->second.pods_ready) --not_ready_;
-  if (next && !next->pods_ready) ++not_ready_;
+  CountNotReady(had && !found->second.pods_ready, next && !next->pods_ready);
   if (had == next.has_value() && (!had || found->second.SameTotals(*next))) {
     if (had) found->second.pods_ready = next->pods_ready;
     return;
@@ -123,6 +122,15 @@ void World::Account(const ObjectKey& key, Refs& touched) {
     touched.insert({api::Kind::kLocalQueue, next->local_queue});
     contributions_.emplace(key, *std::move(next));
   }
+}
+
+void World::CountNotReady(bool before, bool after) {
+  if (before) --snapshot_.not_ready;
+  if (after) ++snapshot_.not_ready;
+  if (!snapshot_.options.block_admission || !before || snapshot_.not_ready > 0) return;
+  // Whoever waits for the others to be ready may go on.
+  const absl::btree_set<std::string> waiting = queues_.WaitingQueues();
+  for (const std::string& name : waiting) queues_.Retry(name);
 }
 
 void World::ListReserved(const ObjectKey& key) {

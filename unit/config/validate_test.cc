@@ -394,9 +394,7 @@ TEST_CASE("What is not there yet is refused by its path") {
        "leaderElection.resourceLock: a lock other than \"leases\" is not supported yet"},
       {"profiling", "pprofBindAddress: ':8083'",
        "pprofBindAddress: the profiling server is not supported yet"},
-      {"blocking admission", "waitForPodsReady: {timeout: 10m, blockAdmission: true}",
-       "waitForPodsReady.blockAdmission: holding back admission until pods are ready is not "
-       "supported yet"},
+      {"blocking admission is fine", "waitForPodsReady: {timeout: 10m, blockAdmission: true}", ""},
       {"times and requeuing are fine",
        "waitForPodsReady: {timeout: 10m, recoveryTimeout: 3m, requeuingStrategy: {timestamp: "
        "Creation, backoffLimitCount: 0, backoffBaseSeconds: 0, backoffMaxSeconds: 0}}",
@@ -437,9 +435,7 @@ TEST_CASE("What is not there yet is refused by its path") {
        "tls.cipherSuites[0]: TLS_RSA_WITH_RC4_128_SHA is not supported; tls.curvePreferences[0]: "
        "curve 4588 is not supported"},
       {"v1beta1 that waits for pods",
-       std::string(kBeta1) + "waitForPodsReady: {enable: true, timeout: 30m}",
-       "waitForPodsReady.blockAdmission: holding back admission until pods are ready is not "
-       "supported yet"},
+       std::string(kBeta1) + "waitForPodsReady: {enable: true, timeout: 30m}", ""},
       {"v1beta1 with fair sharing", std::string(kBeta1) + "fairSharing: {enable: true}",
        "fairSharing: fair sharing is not supported yet"},
   })));
