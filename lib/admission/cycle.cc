@@ -273,10 +273,10 @@ class Scheduler {
   // must still be told to evict them.
   static void KeepVictims(Decision& decision, const std::vector<Decision::Victim>& issued) {
     for (const Decision::Victim& victim : issued) {
-      const auto same = std::find_if(
-          decision.victims.begin(), decision.victims.end(), [&](const Decision::Victim& other) {
-            return other.workload->Key() == victim.workload->Key();
-          });
+      const auto same = std::find_if(decision.victims.begin(), decision.victims.end(),
+                                     [&](const Decision::Victim& other) {
+                                       return other.workload->Key() == victim.workload->Key();
+                                     });
       if (same == decision.victims.end()) {
         decision.victims.push_back(victim);
       } else {
