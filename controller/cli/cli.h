@@ -1,7 +1,7 @@
 // kubectl-sluice: the command line for users and administrators.
 //
-// What it can do today needs no cluster: play scenario files in the simulator. Every other command
-// that is planned answers with an error that names it.
+// What it can do today needs no cluster: play scenarios and traces in the simulator. Every other
+// command that is planned answers with an error that names it.
 #pragma once
 
 #include <iosfwd>

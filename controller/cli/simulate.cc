@@ -1,0 +1,402 @@
+#include "cli/simulate.h"
+
+#include <absl/strings/numbers.h>
+#include <CLI/CLI.hpp>
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <optional>
+#include <ostream>
+#include <sstream>
+#include <utility>
+
+#include "base/status.h"
+#include "config/load.h"
+#include "sim/report.h"
+#include "sim/scenario.h"
+#include "sim/swf.h"
+#include "sim/trace_text.h"
+
+namespace sluice::cli {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr int kFailed = 1;
+constexpr int kUsage = 2;
+
+absl::StatusOr<std::string> ReadFile(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  std::stringstream text;
+  if (!file || fs::is_directory(path) || !(text << file.rdbuf() || text.str().empty())) {
+    return InvalidArgument("{}: cannot be read", path);
+  }
+  return text.str();
+}
+
+absl::Status WriteFile(const fs::path& path, const std::string& text) {
+  std::ofstream file(path, std::ios::binary);
+  file << text;
+  file.close();
+  if (!file) return InvalidArgument("{}: cannot be written", path.string());
+  return absl::OkStatus();
+}
+
+std::string Extension(const std::string& path) { return fs::path(path).extension().string(); }
+
+bool IsManifest(const std::string& path) {
+  const std::string extension = Extension(path);
+  return extension == ".yaml" || extension == ".yml" || extension == ".json";
+}
+
+// "" when the name does not tell.
+std::string FormatOf(const std::string& path) {
+  const std::string extension = Extension(path);
+  if (extension == ".csv" || extension == ".swf") return extension.substr(1);
+  return extension == ".jsonl" || extension == ".ndjson" ? "jsonl" : "";
+}
+
+// Plays one scenario file; prints what came out, or how it differs from what the file expects.
+int PlayScenarioFile(const std::string& path, std::ostream& out, std::ostream& err) {
+  const absl::StatusOr<std::string> text = ReadFile(path);
+  if (!text.ok()) {
+    err << std::string(text.status().message()) << '\n';
+    return kUsage;
+  }
+  const sim::ScenarioText scenario = sim::SplitScenario(*text);
+  const absl::StatusOr<std::string> actual = sim::PlayScenario(scenario.script);
+  if (!actual.ok()) {
+    err << path << ": " << std::string(actual.status().message()) << '\n';
+    return kUsage;
+  }
+  out << "# " << path << '\n' << *actual;
+  if (scenario.expected.empty()) return 0;
+  const std::string diff = sim::DiffLines(scenario.expected, *actual);
+  if (diff.empty()) return 0;
+  err << path << ": not as expected\n" << diff;
+  return kFailed;
+}
+
+// What the options say, checked.
+struct Plan {
+  state::Settings settings;
+  sim::TraceOptions trace;
+  sim::SwfOptions swf;
+};
+
+absl::Status Annotated(const char* option, const absl::Status& status) {
+  return Annotate(status, option);
+}
+
+absl::StatusOr<ObjectKey> ParseQueue(const std::string& text) {
+  const size_t slash = text.find('/');
+  if (slash == std::string::npos || slash == 0 || slash + 1 == text.size()) {
+    return InvalidArgument("\"{}\" is not NAMESPACE/LOCALQUEUE", text);
+  }
+  return ObjectKey{text.substr(0, slash), text.substr(slash + 1)};
+}
+
+// "KEY=VALUE" -> both parts.
+absl::StatusOr<std::pair<std::string, std::string>> SplitPair(const std::string& text) {
+  const size_t equals = text.find('=');
+  if (equals == std::string::npos) return InvalidArgument("\"{}\" is not NUMBER=VALUE", text);
+  return std::pair(text.substr(0, equals), text.substr(equals + 1));
+}
+
+absl::Status ParseMap(const std::string& text, sim::SwfOptions& swf) {
+  ASSIGN_OR_RETURN(const auto pair, SplitPair(text));
+  ASSIGN_OR_RETURN(const ObjectKey queue, ParseQueue(pair.second));
+  int64_t number = 0;
+  if (pair.first == "*") {
+    swf.other = queue;
+  } else if (absl::SimpleAtoi(pair.first, &number)) {
+    swf.queues[number] = queue;
+  } else {
+    return InvalidArgument("\"{}\" is neither a number nor *", pair.first);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ParsePriority(const std::string& text, sim::SwfOptions& swf) {
+  ASSIGN_OR_RETURN(const auto pair, SplitPair(text));
+  int64_t number = 0;
+  int32_t priority = 0;
+  if (!absl::SimpleAtoi(pair.first, &number) || !absl::SimpleAtoi(pair.second, &priority)) {
+    return InvalidArgument("\"{}\" is not NUMBER=PRIORITY", text);
+  }
+  swf.priorities[number] = priority;
+  return absl::OkStatus();
+}
+
+absl::StatusOr<sim::SwfOptions> SwfPlan(const SimulateOptions& options) {
+  sim::SwfOptions swf;
+  absl::StatusOr<sim::SwfOptions::Field> field = sim::ParseSwfField(options.queue_by);
+  if (!field.ok()) return Annotated("--queue-by", field.status());
+  swf.queue_by = *field;
+  for (const std::string& text : options.map) {
+    RETURN_IF_ERROR(Annotated("--map", ParseMap(text, swf)));
+  }
+  for (const std::string& text : options.priority) {
+    RETURN_IF_ERROR(Annotated("--priority", ParsePriority(text, swf)));
+  }
+  if (options.spread && swf.other) {
+    return InvalidArgument("--spread: --map *=... says already where all others go");
+  }
+  swf.spread = options.spread;
+  swf.resource = options.resource;
+  absl::StatusOr<Quantity> per_processor = Quantity::Parse(options.per_processor);
+  if (!per_processor.ok()) return Annotated("--per-processor", per_processor.status());
+  if (per_processor->Sign() <= 0) {
+    return InvalidArgument("--per-processor: \"{}\" is not positive", options.per_processor);
+  }
+  swf.per_processor = *per_processor;
+  swf.pod_per_processor = options.pod_per_processor;
+  swf.memory = options.memory;
+  return swf;
+}
+
+absl::StatusOr<Plan> MakePlan(const SimulateOptions& options) {
+  Plan plan;
+  if (!options.config.empty()) {
+    config::Flags flags;
+    flags.config_path = options.config;
+    ASSIGN_OR_RETURN(config::Config loaded, config::LoadFile(flags, "kueue-system"));
+    plan.settings = std::move(loaded.settings);
+  }
+  const absl::StatusOr<sim::Micros> stop = sim::ParseMicros(options.stop_time);
+  if (!stop.ok()) return Annotated("--stop-time", stop.status());
+  plan.trace.stop_time = *stop;
+  if (options.restart == "resume") {
+    plan.trace.checkpoint = 0;
+  } else if (options.restart != "scratch") {
+    const absl::StatusOr<sim::Micros> interval = sim::ParseMicros(options.restart);
+    if (!interval.ok() || *interval == 0) {
+      return InvalidArgument("--restart: \"{}\" is neither scratch, resume nor an interval",
+                             options.restart);
+    }
+    plan.trace.checkpoint = *interval;
+  }
+  if (!options.until.empty()) {
+    const absl::StatusOr<sim::Micros> until = sim::ParseMicros(options.until);
+    if (!until.ok()) return Annotated("--until", until.status());
+    plan.trace.until = *until;
+  }
+  ASSIGN_OR_RETURN(plan.swf, SwfPlan(options));
+  return plan;
+}
+
+struct Inputs {
+  std::vector<std::string> manifests;
+  std::vector<std::string> traces;
+};
+
+absl::StatusOr<Inputs> FindInputs(const std::string& path, const SimulateOptions& options) {
+  Inputs inputs;
+  if (!fs::is_directory(path)) {
+    inputs.manifests = {path};
+  } else {
+    for (const fs::directory_entry& entry : fs::directory_iterator(path)) {
+      const std::string file = entry.path().string();
+      if (IsManifest(file)) inputs.manifests.push_back(file);
+      if (!FormatOf(file).empty()) inputs.traces.push_back(file);
+    }
+    std::sort(inputs.manifests.begin(), inputs.manifests.end());
+    std::sort(inputs.traces.begin(), inputs.traces.end());
+  }
+  if (inputs.manifests.empty()) return InvalidArgument("{}: there are no manifests", path);
+  // Those that are named take the place of those that lie there.
+  if (!options.traces.empty()) inputs.traces = options.traces;
+  return inputs;
+}
+
+absl::Status ReadTrace(const std::string& path, const SimulateOptions& options, const Plan& plan,
+                       sim::TraceBuilder& builder) {
+  const std::string format = options.format.empty() ? FormatOf(path) : options.format;
+  if (format.empty()) {
+    return InvalidArgument("{}: the name does not say the format; give --trace-format", path);
+  }
+  ASSIGN_OR_RETURN(std::string text, ReadFile(path));
+  if (text.starts_with("\x1f\x8b")) {
+    return InvalidArgument("{}: is compressed; decompress it first", path);
+  }
+  const sim::SourceFile file{path, std::move(text)};
+  if (format == "csv") return sim::ReadCsvTrace(file, builder);
+  if (format == "jsonl") return sim::ReadJsonTrace(file, builder);
+  return sim::ReadSwfTrace(file, plan.swf, builder);
+}
+
+// A cluster, its trace, and what goes where.
+class TraceRun {
+ public:
+  TraceRun(const SimulateOptions& options, const Plan& plan, std::ostream& out)
+      : options_(options), plan_(plan), out_(out) {}
+
+  absl::Status Run(const std::string& path) {
+    RETURN_IF_ERROR(Load(path));
+    engine_ = std::make_unique<sim::TraceEngine>(*cluster_, trace_, plan_.trace);
+    sim::TraceStats stats(*cluster_, trace_, *engine_);
+    engine_->AddListener(&stats);
+    RETURN_IF_ERROR(OpenTimelines());
+    out_ << "# " << path << '\n';
+    RETURN_IF_ERROR(engine_->Run());
+    for (const auto& timeline : timelines_) timeline->Flush();
+    const sim::TraceResult result = stats.Result();
+    if (options_.timeline) out_ << '\n';
+    out_ << sim::RenderReport(result);
+    RETURN_IF_ERROR(WriteCsv(result));
+    if (options_.html.empty()) return absl::OkStatus();
+    const std::string title = fs::path(path).lexically_normal().filename().string();
+    return WriteFile(options_.html, sim::RenderHtml(result, title.empty() ? path : title));
+  }
+
+ private:
+  struct Timeline {
+    Timeline(const sim::TraceCluster& cluster, const sim::Trace& trace,
+             sim::TimelineWriter::Format format, std::ostream& out)
+        : stream(out),
+          writer(cluster, trace, format, [this](const std::string& line) { stream << line; }) {}
+    void Flush() { stream.flush(); }
+    std::ostream& stream;
+    sim::TimelineWriter writer;
+  };
+
+  absl::Status Load(const std::string& path) {
+    ASSIGN_OR_RETURN(const Inputs inputs, FindInputs(path, options_));
+    std::vector<sim::SourceFile> files;
+    for (const std::string& manifest : inputs.manifests) {
+      ASSIGN_OR_RETURN(std::string text, ReadFile(manifest));
+      files.push_back({manifest, std::move(text)});
+    }
+    ASSIGN_OR_RETURN(cluster_, sim::TraceCluster::Load(files, plan_.settings));
+    sim::TraceBuilder builder(*cluster_);
+    RETURN_IF_ERROR(cluster_->AddManifestWorkloads(builder));
+    for (const std::string& trace : inputs.traces) {
+      RETURN_IF_ERROR(ReadTrace(trace, options_, plan_, builder));
+    }
+    if (builder.size() == 0) {
+      return InvalidArgument("{}: there are no workloads: neither Jobs nor a trace", path);
+    }
+    ASSIGN_OR_RETURN(trace_, builder.Finish());
+    return absl::OkStatus();
+  }
+
+  bool CsvIsFile() const { return Extension(options_.csv) == ".csv"; }
+
+  absl::Status OpenTimelines() {
+    if (!options_.timeline) return absl::OkStatus();
+    timelines_.push_back(
+        std::make_unique<Timeline>(*cluster_, trace_, sim::TimelineWriter::Format::kText, out_));
+    engine_->AddListener(&timelines_.back()->writer);
+    if (options_.csv.empty() || CsvIsFile()) return absl::OkStatus();
+    RETURN_IF_ERROR(MakeDirectory());
+    const fs::path path = fs::path(options_.csv) / "events.csv";
+    events_.open(path, std::ios::binary);
+    if (!events_) return InvalidArgument("{}: cannot be written", path.string());
+    timelines_.push_back(
+        std::make_unique<Timeline>(*cluster_, trace_, sim::TimelineWriter::Format::kCsv, events_));
+    engine_->AddListener(&timelines_.back()->writer);
+    return absl::OkStatus();
+  }
+
+  absl::Status MakeDirectory() const {
+    std::error_code error;
+    fs::create_directories(options_.csv, error);
+    if (error) return InvalidArgument("{}: {}", options_.csv, error.message());
+    return absl::OkStatus();
+  }
+
+  absl::Status WriteCsv(const sim::TraceResult& result) const {
+    if (options_.csv.empty()) return absl::OkStatus();
+    const std::string workloads = sim::RenderWorkloadsCsv(*cluster_, trace_, *engine_);
+    if (CsvIsFile()) return WriteFile(options_.csv, workloads);
+    RETURN_IF_ERROR(MakeDirectory());
+    const fs::path directory(options_.csv);
+    RETURN_IF_ERROR(WriteFile(directory / "workloads.csv", workloads));
+    for (const auto& [name, text] : sim::RenderCsv(result)) {
+      RETURN_IF_ERROR(WriteFile(directory / name, text));
+    }
+    return absl::OkStatus();
+  }
+
+  const SimulateOptions& options_;
+  const Plan& plan_;
+  std::ostream& out_;
+  std::unique_ptr<sim::TraceCluster> cluster_;
+  sim::Trace trace_;
+  std::unique_ptr<sim::TraceEngine> engine_;
+  std::ofstream events_;
+  std::vector<std::unique_ptr<Timeline>> timelines_;
+};
+
+}  // namespace
+
+void AddSimulateOptions(CLI::App& command, SimulateOptions& options) {
+  command
+      .add_option(
+          "SCENARIO", options.inputs,
+          "Scenario files (.scn), manifests (.yaml), or directories of manifests and traces")
+      ->required();
+  command.add_option("--trace", options.traces,
+                     "Trace of workloads (.csv, .jsonl, .swf) for the manifests; may be repeated");
+  command.add_option("--trace-format", options.format, "Format of the traces: csv, jsonl or swf")
+      ->check(CLI::IsMember({"csv", "jsonl", "swf"}));
+  command.add_option("--config", options.config, "Configuration file of the controller");
+  command.add_flag("--timeline", options.timeline, "Print every event");
+  command.add_option("--csv", options.csv,
+                     "Write CSV files into this directory, or the workloads into this .csv file");
+  command.add_option("--html", options.html, "Write a page with charts");
+  command.add_option("--until", options.until, "Stop at this time after the start");
+  command.add_option("--stop-time", options.stop_time,
+                     "How long a preempted workload still holds its quota");
+  command.add_option("--restart", options.restart,
+                     "What a preempted workload does later: start over (scratch), lose nothing "
+                     "(resume), or go on from its last checkpoint (an interval such as 10m)");
+  const auto swf = [&](CLI::Option* option) { option->group("Standard Workload Format"); };
+  swf(command.add_option("--queue-by", options.queue_by,
+                         "Field that tells the queue: queue, user, group, executable, partition"));
+  swf(command.add_option("--map", options.map,
+                         "NUMBER=NAMESPACE/LOCALQUEUE, or *=... for all others; may be repeated"));
+  swf(command.add_flag("--spread", options.spread,
+                       "Numbers that are not mapped go to one of all LocalQueues in turn"));
+  swf(command.add_option("--priority", options.priority,
+                         "NUMBER=PRIORITY of that queue's workloads; may be repeated"));
+  swf(command.add_option("--resource", options.resource, "The resource that processors are"));
+  swf(command.add_option("--per-processor", options.per_processor,
+                         "How much of it a processor is"));
+  swf(command.add_flag("--pod-per-processor", options.pod_per_processor,
+                       "One pod a processor instead of one pod a job"));
+  swf(command.add_flag("--memory", options.memory, "Request the memory that the log tells"));
+}
+
+int Simulate(const SimulateOptions& options, std::ostream& out, std::ostream& err) {
+  const auto is_scenario = [](const std::string& path) { return Extension(path) == ".scn"; };
+  const auto clusters =
+      std::count_if(options.inputs.begin(), options.inputs.end(), std::not_fn(is_scenario));
+  const auto fail = [&](const absl::Status& status) {
+    err << std::string(status.message()) << '\n';
+    return status.code() == absl::StatusCode::kInternal ? kFailed : kUsage;
+  };
+  if (clusters != 1 && !(options.csv.empty() && options.html.empty())) {
+    return fail(
+        InvalidArgument("--csv and --html are for one directory of manifests, not {}", clusters));
+  }
+  if (clusters == 0 && !(options.traces.empty() && !options.timeline && options.config.empty())) {
+    return fail(InvalidArgument(
+        "--trace, --timeline and --config are for manifests, not for scenario files"));
+  }
+  const absl::StatusOr<Plan> plan = MakePlan(options);
+  if (!plan.ok()) return fail(plan.status());
+  int code = 0;
+  for (const std::string& path : options.inputs) {
+    if (is_scenario(path)) {
+      code = std::max(code, PlayScenarioFile(path, out, err));
+      continue;
+    }
+    TraceRun run(options, *plan, out);
+    if (absl::Status status = run.Run(path); !status.ok()) code = std::max(code, fail(status));
+  }
+  return code;
+}
+
+}  // namespace sluice::cli

@@ -1,0 +1,41 @@
+// kubectl-sluice simulate: scenarios, and traces against a cluster of manifests.
+#pragma once
+
+#include <iosfwd>
+#include <string>
+#include <vector>
+
+namespace CLI {
+class App;
+}
+
+namespace sluice::cli {
+
+struct SimulateOptions {
+  std::vector<std::string> inputs;  // .scn, or manifests (files and directories)
+  std::vector<std::string> traces;  // .csv, .jsonl, .swf
+  std::string format;               // "", "csv", "jsonl", "swf"
+  std::string config;               // configuration file of the controller
+  std::string csv;                  // directory, or a file that ends in .csv
+  std::string html;
+  bool timeline = false;
+  std::string stop_time = "0s";
+  std::string restart = "scratch";  // scratch, resume, or the interval of checkpoints
+  std::string until;
+  // Standard Workload Format.
+  std::string queue_by = "queue";
+  std::vector<std::string> map;       // NUMBER=NAMESPACE/LOCALQUEUE, "*" for all others
+  std::vector<std::string> priority;  // NUMBER=PRIORITY
+  bool spread = false;
+  std::string resource = "cpu";
+  std::string per_processor = "1";
+  bool pod_per_processor = false;
+  bool memory = false;
+};
+
+// Declares the options of the command.
+void AddSimulateOptions(CLI::App& command, SimulateOptions& options);
+// The exit code, as Run of cli/cli.h.
+int Simulate(const SimulateOptions& options, std::ostream& out, std::ostream& err);
+
+}  // namespace sluice::cli

@@ -1,0 +1,155 @@
+#include "sim/trace.h"
+
+#include <absl/strings/numbers.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "api/codec.h"
+#include "base/status.h"
+#include "base/time.h"
+#include "sim/trace_cluster.h"
+
+namespace sluice::sim {
+namespace {
+
+// A text that is equal for equal shapes; no part can run into the next.
+std::string Signature(uint32_t local_queue, int32_t priority, const TraceRow& row) {
+  std::string text = fmt::format("{}\n{}\n{}\n", local_queue, priority, row.pods);
+  for (const auto& [resource, quantity] : row.requests) {
+    text += fmt::format("{}={}\n", resource, quantity.ToString());
+  }
+  for (const auto& [key, value] : row.node_selector) text += fmt::format("{}:{}\n", key, value);
+  return text;
+}
+
+std::vector<api::PodSet> PodSetsOf(const TraceRow& row) {
+  api::Container container;
+  container.name = "main";
+  container.resources.requests = row.requests;
+  api::PodSet pod_set;
+  pod_set.count = row.pods;
+  pod_set.pod_template.spec.containers.push_back(std::move(container));
+  pod_set.pod_template.spec.node_selector = row.node_selector;
+  return {std::move(pod_set)};
+}
+
+}  // namespace
+
+TraceBuilder::TraceBuilder(const TraceCluster& cluster)
+    : cluster_(cluster), start_(DefaultTraceStart()) {}
+
+void TraceBuilder::SetSource(const std::string& path) {
+  sources_.push_back(path);
+  line_ = 0;
+}
+
+absl::Status TraceBuilder::Error(const std::string& message) const {
+  return InvalidArgument("{}:{}: {}", sources_.empty() ? "trace" : sources_.back(), line_, message);
+}
+
+absl::StatusOr<uint32_t> TraceBuilder::LocalQueue(const ObjectKey& key) const {
+  const std::optional<uint32_t> found = cluster_.FindLocalQueue(key);
+  if (!found) return Error(fmt::format("queue: LocalQueue {} does not exist", key.ToString()));
+  return *found;
+}
+
+void TraceBuilder::Push(std::string name, Micros submit, Micros run, uint32_t shape) {
+  TraceJob job;
+  job.name = name.empty() ? fmt::format("job-{}", jobs_.size() + 1) : std::move(name);
+  job.submit = submit;
+  job.run = run;
+  job.shape = shape;
+  job.source = static_cast<uint32_t>(std::max<size_t>(1, sources_.size()) - 1);
+  job.line = line_;
+  jobs_.push_back(std::move(job));
+}
+
+absl::Status TraceBuilder::Add(TraceRow row) {
+  ASSIGN_OR_RETURN(const uint32_t local_queue, LocalQueue(row.local_queue));
+  if (row.pods < 1) return Error(fmt::format("pods: {} is less than 1", row.pods));
+  const auto [entry, added] = shape_of_.try_emplace(Signature(local_queue, row.priority, row),
+                                                    static_cast<uint32_t>(shapes_.size()));
+  if (added) shapes_.push_back({local_queue, row.priority, PodSetsOf(row)});
+  Push(std::move(row.name), row.submit, row.run, entry->second);
+  return absl::OkStatus();
+}
+
+absl::Status TraceBuilder::Add(const api::Workload& workload, Micros submit, Micros run) {
+  const ObjectKey key{workload.metadata.ns, workload.spec.queue_name};
+  ASSIGN_OR_RETURN(const uint32_t local_queue, LocalQueue(key));
+  TraceShape shape{local_queue, workload.spec.priority.value_or(0), workload.spec.pod_sets};
+  for (api::PodSet& pod_set : shape.pod_sets) pod_set.pod_template.raw = nullptr;
+  std::string signature = fmt::format("workload\n{}\n{}\n", local_queue, shape.priority) +
+                          api::Encode(shape.pod_sets).Text();
+  const auto [entry, added] =
+      shape_of_.try_emplace(std::move(signature), static_cast<uint32_t>(shapes_.size()));
+  if (added) shapes_.push_back(std::move(shape));
+  Push(workload.metadata.name, submit, run, entry->second);
+  return absl::OkStatus();
+}
+
+std::string TraceBuilder::PlaceOf(const TraceJob& job) const {
+  return fmt::format("{}:{}", sources_.empty() ? "trace" : sources_[job.source], job.line);
+}
+
+absl::StatusOr<Trace> TraceBuilder::Finish() {
+  // Names must tell the workloads of one namespace apart.
+  const auto name_of = [this](const TraceJob* job) {
+    const uint32_t queue = shapes_[job->shape].local_queue;
+    return std::pair<std::string_view, std::string_view>(cluster_.local_queues()[queue].key.ns,
+                                                         job->name);
+  };
+  std::vector<const TraceJob*> jobs;
+  jobs.reserve(jobs_.size());
+  for (const TraceJob& job : jobs_) jobs.push_back(&job);
+  std::stable_sort(jobs.begin(), jobs.end(),
+                   [&](const TraceJob* a, const TraceJob* b) { return name_of(a) < name_of(b); });
+  for (size_t i = 1; i < jobs.size(); ++i) {
+    if (name_of(jobs[i - 1]) != name_of(jobs[i])) continue;
+    return InvalidArgument("{}: name: \"{}\" is the name of the workload at {} already",
+                           PlaceOf(*jobs[i]), jobs[i]->name, PlaceOf(*jobs[i - 1]));
+  }
+  std::stable_sort(jobs_.begin(), jobs_.end(),
+                   [](const TraceJob& a, const TraceJob& b) { return a.submit < b.submit; });
+  Trace trace;
+  trace.start = start_;
+  trace.sources = std::move(sources_);
+  trace.shapes = std::move(shapes_);
+  trace.jobs = std::move(jobs_);
+  trace.notes = std::move(notes_);
+  return trace;
+}
+
+absl::StatusOr<Micros> ParseMicros(std::string_view text) {
+  const std::string copy(text);
+  const bool number = !copy.empty() && copy.find_first_not_of("0123456789.") == std::string::npos;
+  Micros micros = 0;
+  if (number) {
+    double seconds = 0;
+    if (!absl::SimpleAtod(copy, &seconds)) return InvalidArgument("\"{}\" is no time", copy);
+    if (seconds * kSecond > static_cast<double>(kMaxMicros)) {
+      return InvalidArgument("\"{}\" is longer than 3,000 years", copy);
+    }
+    micros = std::llround(seconds * kSecond);
+  } else {
+    const absl::StatusOr<absl::Duration> duration = ParseDuration(copy);
+    if (!duration.ok()) {
+      return InvalidArgument("\"{}\" is neither a number of seconds nor a duration", copy);
+    }
+    if (*duration < absl::ZeroDuration()) return InvalidArgument("\"{}\" is negative", copy);
+    micros = absl::ToInt64Microseconds(*duration);
+  }
+  return micros;
+}
+
+std::string FormatMicros(Micros micros) {
+  std::string text = fmt::format("{}.{:06}", micros / kSecond, micros % kSecond);
+  while (text.back() == '0') text.pop_back();
+  if (text.back() == '.') text.pop_back();
+  return text;
+}
+
+}  // namespace sluice::sim
