@@ -106,13 +106,21 @@ std::optional<Micros> TraceEngine::NextTime() const {
 }
 
 absl::Status TraceEngine::Run() {
+  int64_t rounds = 0;  // at this instant
   while (const std::optional<Micros> next = NextTime()) {
+    rounds = *next == now_ ? rounds + 1 : 0;
+    if (rounds > kMaxRounds) return Circles();
     now_ = *next;
     TakeIn();
     RETURN_IF_ERROR(Decide());
     ScheduleWake();
   }
   return absl::OkStatus();
+}
+
+absl::Status TraceEngine::Circles() const {
+  return absl::InternalError(
+      fmt::format("at {} s the decisions go round in circles", FormatMicros(now_)));
 }
 
 void TraceEngine::TakeIn() {
@@ -136,10 +144,7 @@ absl::Status TraceEngine::Decide() {
   const absl::Time now = At(now_);
   world_.RunReleases(now);
   for (int round = 0; world_.queues().HasHeads(now); ++round) {
-    if (round == kMaxRounds) {
-      return absl::InternalError(
-          fmt::format("at {} s the decisions go round in circles", FormatMicros(now_)));
-    }
+    if (round > kMaxRounds) return Circles();
     for (const Decision& decision :
          admission::Schedule(world_.snapshot(), world_.queues(), now, kMaxAdmissions)) {
       Handle(decision);
@@ -156,14 +161,13 @@ void TraceEngine::Handle(const Decision& decision) {
       Admit(job, decision);
       break;
     case Decision::Kind::kPreempt:
-      PreemptTargets(decision);
-      break;
     case Decision::Kind::kWait:
       waiting_reasons_[trace_.jobs[job].shape] = decision.message;
       break;
     case Decision::Kind::kDrop:
       break;
   }
+  for (const Decision::Victim& victim : decision.victims) Preempt(decision, victim);
 }
 
 void TraceEngine::Submit(uint32_t job) {
@@ -199,35 +203,33 @@ void TraceEngine::Admit(uint32_t job, const Decision& decision) {
   Emit(TraceEvent::Kind::kAdmit, job, usage);
 }
 
-void TraceEngine::PreemptTargets(const Decision& decision) { (void)decision; }
-
 // The pods are told to stop; the quota is held until they are gone.
-void TraceEngine::Preempt(uint32_t job, const std::string& reason, const Decision& decision) {
+void TraceEngine::Preempt(const Decision& decision, const Decision::Victim& victim) {
+  const uint32_t job = JobOf(*victim.workload->workload);
   JobOutcome& outcome = outcomes_[job];
-  if (outcome.state != State::kRunning) return;  // it ends already
+  if (victim.ongoing || outcome.state != State::kRunning) return;
   Running& running = running_.at(job);
-  const std::string message = fmt::format("Preempted to accommodate a workload ({}/{}) due to {}",
-                                          decision.info->workload->metadata.ns,
-                                          decision.info->workload->metadata.name, reason);
+  const std::string message = admission::PreemptionMessage(decision, victim, world_.tree());
   auto workload = std::make_shared<api::Workload>(*running.workload);
-  admission::SetPreempted(*workload, reason, message, At(now_));
   admission::SetEvicted(*workload, admission::kEvictedPreempted, "", message, At(now_));
-  running.workload = workload;
+  admission::SetPreempted(*workload, preemption::ReasonName(victim.reason), message, At(now_));
+  running.workload = std::move(workload);
   outcome.state = State::kStopping;
   ++outcome.preemptions;
   const Micros work = outcome.saved + now_ - outcome.last_start;
-  const Micros kept = !options_.checkpoint.has_value() ? 0
-                      : *options_.checkpoint == 0
-                          ? work
-                          : std::max(outcome.saved, work - work % *options_.checkpoint);
+  Micros kept = 0;
+  if (options_.checkpoint.has_value()) {
+    kept = *options_.checkpoint == 0
+               ? work
+               : std::max(outcome.saved, work - work % *options_.checkpoint);
+  }
   outcome.lost += work - kept;
   outcome.saved = kept;
-  Emit(TraceEvent::Kind::kPreempt, job, nullptr, message);
-  if (options_.stop_time == 0) {
-    Stopped(job);
-    return;
-  }
-  world_.Assume(std::move(workload));
+  Emit(TraceEvent::Kind::kPreempt, job, nullptr,
+       fmt::format("for {} ({})", decision.info->Key().ToString(),
+                   preemption::ReasonName(victim.reason)));
+  // Now or later: other decisions of this instant must not see the quota free before all are done.
+  world_.Assume(running.workload);
   timers_.push({now_ + options_.stop_time, Timer::Kind::kStopped, job, starts_[job]});
 }
 

@@ -117,11 +117,11 @@ class TraceEngine {
   std::optional<Micros> NextTime() const;
   void TakeIn();
   absl::Status Decide();
+  absl::Status Circles() const;
   void Handle(const admission::Decision& decision);
   void Submit(uint32_t job);
   void Admit(uint32_t job, const admission::Decision& decision);
-  void PreemptTargets(const admission::Decision& decision);
-  void Preempt(uint32_t job, const std::string& reason, const admission::Decision& decision);
+  void Preempt(const admission::Decision& decision, const admission::Decision::Victim& victim);
   void Stopped(uint32_t job);
   void Finish(uint32_t job);
   void ScheduleWake();
