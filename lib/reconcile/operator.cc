@@ -257,6 +257,13 @@ void Operator::WakeAt(const state::Ref& ref, absl::Time time) {
   due_.insert({time, ref});
 }
 
+void Operator::DropTimer(const state::Ref& ref) {
+  const auto found = timers_.find(ref);
+  if (found == timers_.end()) return;
+  due_.erase({found->second, ref});
+  timers_.erase(found);
+}
+
 void Operator::FireTimers(absl::Time now) {
   while (!due_.empty() && due_.begin()->first <= now) {
     const state::Ref ref = due_.begin()->second;

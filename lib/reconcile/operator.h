@@ -136,6 +136,7 @@ class Operator {
 
   bool Busy(const state::Ref& ref) const { return busy_.contains(ref); }
   void WakeAt(const state::Ref& ref, absl::Time time);
+  void DropTimer(const state::Ref& ref);
   void FireTimers(absl::Time now);
   // Keeps `owner` from being reconciled until `target` changes, at most for `limit`.
   void BlockUntilNewer(const state::Ref& owner, const state::Ref& target, absl::Time now,

@@ -238,6 +238,9 @@ void Operator::ReconcileDirty(absl::Time now) {
     if (DeferQueueStatus(ref, now)) continue;
     Plan plan = PlanFor(ref, now);
     WakeAt(ref, plan.recheck);
+    // A Workload that ended or whose pods became ready needs its timer no more.
+    const bool idle = plan.writes.empty() && plan.recheck == absl::InfiniteFuture();
+    if (idle && ref.kind == api::Kind::kWorkload && !settling_.contains(ref.key)) DropTimer(ref);
     Execute(ref, std::move(plan), now);
   }
 }

@@ -1,8 +1,10 @@
 #include "reconcile/operator.h"
 
+#include <utility>
 #include <vector>
 
 #include "api/codec.h"
+#include "api/names.h"
 #include "unit/build/builders.h"
 #include "unit/catch.h"
 
@@ -228,6 +230,38 @@ TEST_CASE("A Workload that cannot be read holds its quota and is never admitted"
   f.controller.Step(ObjectEvent{Type::kUpsert, Kind::kWorkload, waiting}, f.now);
   f.controller.Run(f.now);
   CHECK(f.sink.Of(Kind::kWorkload).size() == 1);
+}
+
+TEST_CASE("A Workload is looked at when its pods must be ready, and not once they are") {
+  Fixture f;
+  int version = 100;
+  const auto put = [&](build::Workload workload) {
+    workload.Queue("q").Request("cpu", "1").ResourceVersion(std::to_string(++version));
+    f.controller.Step(ObjectEvent{Type::kUpsert, Kind::kWorkload, api::Encode(workload.Get())},
+                      f.now);
+    // Everything else that is to be done: counts and the like.
+    for (int i = 0; i < 20; ++i) {
+      f.controller.Run(f.now);
+      for (const state::Action& action : std::exchange(f.sink.actions, {})) f.Reply(action, 200);
+    }
+  };
+  const auto ready = [](api::ConditionStatus status, const char* reason, double at) {
+    return build::Workload("a")
+        .Admitted("cq", "default", build::At(5))
+        .Condition(api::kPodsReady, status, reason, build::At(at));
+  };
+  const auto due = [&] { return f.controller.NextDue(f.now + absl::Seconds(1)); };
+  const auto after = [](double seconds) { return build::At(seconds) + absl::Minutes(30); };
+  put(build::Workload("a").Admitted("cq", "default", build::At(5)));
+  CHECK(due() == after(5));
+  put(ready(api::ConditionStatus::kTrue, "Started", 6));
+  CHECK(due() == absl::InfiniteFuture());
+  put(ready(api::ConditionStatus::kFalse, "WaitForRecovery", 8));
+  CHECK(due() == after(8));
+  f.now = after(8);
+  f.controller.Run(f.now);
+  REQUIRE(f.sink.Of(Kind::kWorkload).size() == 1);
+  CHECK(f.sink.Of(Kind::kWorkload)[0].body.Find("status", "requeueState", "count")->AsInt() == 1);
 }
 
 }  // namespace
