@@ -423,8 +423,6 @@ TEST_CASE("What is not there yet is refused by its path") {
        "multiKueue.dispatcherName: MultiKueue is not supported yet; multiKueue.externalFrameworks: "
        "MultiKueue is not supported yet; multiKueue.clusterProfile: MultiKueue is not supported "
        "yet"},
-      {"fair sharing", "fairSharing: {preemptionStrategies: [LessThanInitialShare]}",
-       "fairSharing: fair sharing is not supported yet"},
       {"admission fair sharing", "admissionFairSharing: {usageHalfLifeTime: 10m}",
        "admissionFairSharing: admission fair sharing is not supported yet"},
       {"visibility", "visibilityServer: {bindAddress: 127.0.0.1, bindPort: 9000}",
@@ -436,8 +434,9 @@ TEST_CASE("What is not there yet is refused by its path") {
        "curve 4588 is not supported"},
       {"v1beta1 that waits for pods",
        std::string(kBeta1) + "waitForPodsReady: {enable: true, timeout: 30m}", ""},
-      {"v1beta1 with fair sharing", std::string(kBeta1) + "fairSharing: {enable: true}",
-       "fairSharing: fair sharing is not supported yet"},
+      {"fair sharing is fine", "fairSharing: {preemptionStrategies: [LessThanInitialShare]}", ""},
+      {"v1beta1 with fair sharing is fine", std::string(kBeta1) + "fairSharing: {enable: true}",
+       ""},
   })));
 }
 
