@@ -52,19 +52,23 @@ quota::Weight WeightOf(const std::optional<api::FairSharing>& fair_sharing) {
 void World::CohortChanged(const std::string& name, const api::Cohort* before,
                           const api::Cohort* after, Refs& touched) {
   if (before != nullptr && after != nullptr && before->spec == after->spec) return;
-  TouchTree(snapshot_.tree.TreeOfCohort(name), touched);
+  // Both the tree that the cohort leaves and the one it comes to may have more room than before:
+  // what it borrowed stays behind, and its own children no longer share with those who overuse. The
+  // end of a cycle shows here as well, even when it comes with the deletion of a cohort.
+  const auto changing = [&] {
+    const std::vector<std::string> tree = snapshot_.tree.TreeOfCohort(name);
+    TouchTree(tree, touched);
+    releases_.insert(tree.begin(), tree.end());
+  };
+  changing();
   if (after == nullptr) {
-    // Its children keep their place below the name; nothing can fit better than before.
     snapshot_.tree.RemoveCohort(name);
-    TouchTree(snapshot_.tree.TreeOfCohort(name), touched);
-    return;
+  } else {
+    snapshot_.tree.SetCohort(name, after->spec.parent_name,
+                             admission::LimitsOf(after->spec.resource_groups),
+                             WeightOf(after->spec.fair_sharing));
   }
-  snapshot_.tree.SetCohort(name, after->spec.parent_name,
-                           admission::LimitsOf(after->spec.resource_groups),
-                           WeightOf(after->spec.fair_sharing));
-  const std::vector<std::string> tree = snapshot_.tree.TreeOfCohort(name);
-  TouchTree(tree, touched);
-  releases_.insert(tree.begin(), tree.end());
+  changing();
 }
 
 void World::TouchTree(const std::vector<std::string>& cluster_queues, Refs& touched) const {
@@ -109,6 +113,7 @@ void World::ClusterQueueChanged(const std::string& name, const api::ClusterQueue
   }
   if (after == nullptr) {
     const std::vector<std::string> tree = snapshot_.tree.TreeOf(name);
+    releases_.insert(tree.begin(), tree.end());
     snapshot_.tree.RemoveClusterQueue(name);
     if (settings_.fair_sharing) TouchTree(tree, touched);
     queues_.RemoveClusterQueue(name);
@@ -121,7 +126,11 @@ void World::ClusterQueueChanged(const std::string& name, const api::ClusterQueue
       before != nullptr && before->spec.stop_policy != after->spec.stop_policy;
   if (stop_changed) TouchMembers(name, touched);
   if (spec_changed) {
-    if (settings_.fair_sharing) TouchTree(snapshot_.tree.TreeOf(name), touched);
+    const std::vector<std::string> tree = snapshot_.tree.TreeOf(name);
+    if (settings_.fair_sharing) TouchTree(tree, touched);
+    if (before != nullptr && before->spec.cohort_name != after->spec.cohort_name) {
+      releases_.insert(tree.begin(), tree.end());  // what it had borrowed is free there
+    }
     snapshot_.tree.SetClusterQueue(name, after->spec.cohort_name,
                                    admission::LimitsOf(after->spec.resource_groups),
                                    WeightOf(after->spec.fair_sharing));
