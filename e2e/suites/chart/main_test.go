@@ -9,5 +9,8 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	harness.Main(m, harness.Options{Suite: "chart", Nodes: 2, NoChart: true, Audit: true})
+	// With fair sharing the controller writes the status of Cohorts as well.
+	harness.Main(m, harness.Options{Suite: "chart", Nodes: 2, NoChart: true, Audit: true, Configure: func(config map[string]any) {
+		config["fairSharing"] = map[string]any{"preemptionStrategies": []string{"LessThanOrEqualToFinalShare", "LessThanInitialShare"}}
+	}})
 }

@@ -88,6 +88,14 @@ func exercise(t *testing.T) {
 	t.Helper()
 	c := harness.Shared
 	q := c.NewQueue(t, harness.QueueOptions{CPU: "2"})
+	cohort := c.MustCreate(t, harness.Parsef("{apiVersion: kueue.x-k8s.io/v1beta2, kind: Cohort, metadata: {name: %s}, spec: {parentName: %s}}", harness.Name("team"), harness.Name("org")))
+	c.MustPatch(t, harness.Kueue("ClusterQueue"), "", q.Cluster, `{"spec":{"cohortName":"`+cohort.GetName()+`"}}`)
+	harness.Eventually(t, "the Cohort's status shows its share", func() error {
+		if harness.Field(c.Get(t, harness.Kueue("Cohort"), "", cohort.GetName()), "status", "fairSharing", "weightedShare") == "" {
+			return harness.ErrNotYet
+		}
+		return nil
+	})
 	first := c.Submit(t, q, harness.Job{CPU: "2"})
 	second := c.Submit(t, q, harness.Job{CPU: "2", RunSeconds: "0.2"})
 	c.ExpectSuspended(t, q.Namespace, first, false)
