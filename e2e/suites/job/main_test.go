@@ -32,23 +32,7 @@ func cluster(t *testing.T) *harness.Cluster {
 // all the words.
 func expectMessage(t *testing.T, namespace, job, reason string, words ...string) {
 	t.Helper()
-	c := harness.Shared
-	harness.Eventually(t, "the message of Job "+job, func() error {
-		workload, err := c.WorkloadOf(t.Context(), namespace, job)
-		if err != nil {
-			return err
-		}
-		condition := harness.ConditionOf(workload, "QuotaReserved")
-		if condition.Status != "False" || condition.Reason != reason {
-			return fmt.Errorf("QuotaReserved is %+v, want False with reason %s", condition, reason)
-		}
-		for _, word := range words {
-			if !strings.Contains(condition.Message, word) {
-				return fmt.Errorf("the message does not say %q: %s", word, condition.Message)
-			}
-		}
-		return nil
-	})
+	harness.Shared.ExpectMessage(t, namespace, job, reason, words...)
 }
 
 // expectCounts waits for the counters in the status of a queue.
@@ -106,53 +90,13 @@ func staysSuspended(t *testing.T, namespace, job string) {
 // finishPods makes the running pods of a Job end.
 func finishPods(t *testing.T, namespace, job string, count int) {
 	t.Helper()
-	c := harness.Shared
-	gvk := harness.Parse("{apiVersion: v1, kind: Pod}").GroupVersionKind()
-	left := count
-	harness.Eventually(t, fmt.Sprintf("%d pods of %s run", count, job), func() error {
-		pods, err := c.List(t.Context(), gvk, namespace, "batch.kubernetes.io/job-name="+job)
-		if err != nil {
-			return err
-		}
-		for i := range pods {
-			if left == 0 || harness.Field(&pods[i], "status", "phase") != "Running" ||
-				pods[i].GetAnnotations()["sluice.dev/run-seconds"] != "" {
-				continue
-			}
-			patch := `{"metadata":{"annotations":{"sluice.dev/run-seconds":"0"}}}`
-			if _, err := c.Patch(t.Context(), gvk, namespace, pods[i].GetName(), patch); err != nil {
-				return err
-			}
-			left--
-		}
-		if left > 0 {
-			return fmt.Errorf("%d more are needed", left)
-		}
-		return nil
-	})
+	harness.Shared.FinishPods(t, namespace, job, count)
 }
 
 // expectEvent waits for an event about an object.
 func expectEvent(t *testing.T, namespace, kind, name, reason string) {
 	t.Helper()
-	c := harness.Shared
-	gvk := harness.Parse("{apiVersion: events.k8s.io/v1, kind: Event}").GroupVersionKind()
-	harness.Eventually(t, fmt.Sprintf("event %s of %s %s", reason, kind, name), func() error {
-		events, err := c.List(t.Context(), gvk, namespace, "")
-		if err != nil {
-			return err
-		}
-		seen := []string{}
-		for i := range events {
-			if harness.Field(&events[i], "regarding", "kind") == kind && harness.Field(&events[i], "regarding", "name") == name {
-				if harness.Field(&events[i], "reason") == reason {
-					return nil
-				}
-				seen = append(seen, harness.Field(&events[i], "reason"))
-			}
-		}
-		return fmt.Errorf("only %v", seen)
-	})
+	harness.Shared.ExpectEvent(t, namespace, kind, name, reason)
 }
 
 func workloadName(t *testing.T, namespace, job string) string {

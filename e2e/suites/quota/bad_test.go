@@ -1,0 +1,227 @@
+package quota
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"sluice.dev/e2e/harness"
+)
+
+// resource is the name of an extended resource.
+func resource(group, number int) string { return fmt.Sprintf("example.com/r%02d-%02d", group, number) }
+
+// grid is a resource group of so many flavors and resources: every flavor has one of each resource,
+// the last one has ten.
+func grid(prefix string, group, flavors, resources int) map[string]any {
+	covered, all := []any{}, []any{}
+	for r := range resources {
+		covered = append(covered, resource(group, r))
+	}
+	for f := range flavors {
+		quota := "1"
+		if f == flavors-1 {
+			quota = "10"
+		}
+		quotas := []any{}
+		for r := range resources {
+			quotas = append(quotas, map[string]any{"name": resource(group, r), "nominalQuota": quota})
+		}
+		all = append(all, map[string]any{"name": flavorOf(prefix, group, f), "resources": quotas})
+	}
+	return map[string]any{"coveredResources": covered, "flavors": all}
+}
+
+func flavorOf(prefix string, group, number int) string {
+	return fmt.Sprintf("%s-%02d-%02d", prefix, group, number)
+}
+
+// extended is a Job that asks for so many of each of these resources.
+func extended(q harness.Queue, amount string, names ...string) *unstructured.Unstructured {
+	object := harness.Job{Name: harness.Name("job"), Namespace: q.Namespace, Queue: q.Local, CPU: "0"}.Object()
+	amounts := map[string]any{}
+	for _, name := range names {
+		amounts[name] = amount
+	}
+	containers, _, _ := unstructured.NestedSlice(object.Object, "spec", "template", "spec", "containers")
+	containers[0].(map[string]any)["resources"] = map[string]any{"requests": amounts, "limits": amounts}
+	harness.Set(object, containers, "spec", "template", "spec", "containers")
+	return object
+}
+
+// TestHugeQueues has two ClusterQueues in a cohort as large as the API allows: 16 groups, with 16
+// flavors and 16 resources each, and one with the most pairs in a group.
+func TestHugeQueues(t *testing.T) {
+	c := alone(t)
+	prefix := harness.Name("huge")
+	create := func(group, flavors int) {
+		for f := range flavors {
+			c.MustCreate(t, harness.Flavor(flavorOf(prefix, group, f)))
+		}
+	}
+	wide := []any{}
+	for group := range 16 {
+		create(group, 16)
+		wide = append(wide, grid(prefix, group, 16, 16))
+	}
+	create(16, 64)
+	long := []any{grid(prefix, 16, 64, 8)}
+
+	cohort := harness.Name("org")
+	queue := func(groups []any) harness.Queue {
+		q := harness.Queue{Local: "main", Cluster: harness.Name("huge"), Namespace: c.Namespace(t)}
+		object := harness.Parsef("{apiVersion: kueue.x-k8s.io/v1beta2, kind: ClusterQueue, metadata: {name: %s}, spec: {namespaceSelector: {}, cohortName: %s, %s, flavorFungibility: {whenCanBorrow: TryNextFlavor, whenCanPreempt: TryNextFlavor}}}", q.Cluster, cohort, reclaimBoth)
+		harness.Set(object, groups, "spec", "resourceGroups")
+		c.MustCreate(t, object)
+		c.MustCreate(t, harness.LocalQueue(q.Namespace, q.Local, q.Cluster))
+		c.ExpectCondition(t, kueue("ClusterQueue"), "", q.Cluster, "Active", "True", "Ready")
+		return q
+	}
+	first, second, third := queue(wide), queue(wide), queue(long)
+	names := []string{}
+	for group := range 16 {
+		names = append(names, resource(group, 0), resource(group, 15))
+	}
+	start := func(q harness.Queue, amount string, names ...string) *unstructured.Unstructured {
+		job := c.MustCreate(t, extended(q, amount, names...))
+		c.ExpectSuspended(t, q.Namespace, job.GetName(), false)
+		return job
+	}
+	// Only the last flavor of each group has ten; twice that is there, by borrowing.
+	start(first, "10", names...)
+	borrower := start(first, "10", names...)
+	for group := range 16 {
+		admission := harness.ConditionOf(workload(t, first, borrower.GetName()), "Admitted")
+		if admission.Status != "True" {
+			t.Fatalf("not admitted: %+v", admission)
+		}
+		have := assigned(workload(t, first, borrower.GetName()), resource(group, 15))
+		if want := flavorOf(prefix, group, 15); have != want {
+			t.Errorf("%s comes from flavor %s, want %s", resource(group, 15), have, want)
+		}
+	}
+	// The other one takes it back.
+	start(second, "10", names...)
+	c.ExpectSuspended(t, first.Namespace, borrower.GetName(), true)
+	c.ExpectMessage(t, first.Namespace, borrower.GetName(), "WaitingForQuota", "10 more needed")
+	start(third, "10", resource(16, 0), resource(16, 7))
+	waiting := c.MustCreate(t, extended(third, "11", resource(16, 3)))
+	c.ExpectMessage(t, third.Namespace, waiting.GetName(), "ExceedsMaxQuota", flavorOf(prefix, 16, 63))
+
+	settled(t, c)
+}
+
+// assigned is the flavor that the first pod set got for a resource.
+func assigned(workload *unstructured.Unstructured, resource string) string {
+	assignments, _, _ := unstructured.NestedSlice(workload.Object, "status", "admission", "podSetAssignments")
+	if len(assignments) == 0 {
+		return ""
+	}
+	flavors, _, _ := unstructured.NestedStringMap(assignments[0].(map[string]any), "flavors")
+	return flavors[resource]
+}
+
+// settled waits until the controller has nothing to write any more, and looks at it for a while: no
+// writes, hardly any processor time.
+func settled(t *testing.T, c *harness.Cluster) {
+	t.Helper()
+	writes := func() []string {
+		t.Helper()
+		all, err := c.Writes()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return all
+	}
+	used := func() time.Duration {
+		t.Helper()
+		used, err := harness.ProcessorTime(c.Controller().Pid())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return used
+	}
+	harness.Eventually(t, "it becomes quiet", func() error {
+		before := len(writes())
+		time.Sleep(2500 * time.Millisecond)
+		if after := writes(); len(after) != before {
+			return fmt.Errorf("%d writes within 2.5 s, the last of them: %s", len(after)-before, after[len(after)-1])
+		}
+		return nil
+	})
+	before, began, processor := len(writes()), time.Now(), used()
+	if before == 0 {
+		t.Fatal("the audit log knows no write at all")
+	}
+	time.Sleep(5 * time.Second)
+	share := float64(used()-processor) / float64(time.Since(began))
+	if after := writes(); len(after) != before {
+		t.Errorf("%d writes while nothing happened: %v", len(after)-before, after[before:])
+	}
+	t.Logf("%.1f %% of a core while nothing happened", 100*share)
+	if share > 0.05 {
+		t.Errorf("%.1f %% of a core while nothing happened", 100*share)
+	}
+}
+
+// TestAbsurdQuotas: what makes no sense is refused, what is only huge counts as unlimited.
+func TestAbsurdQuotas(t *testing.T) {
+	c := cluster(t)
+	o := newOrg(t, c)
+	q := o.team("2", reclaimAny)
+	for _, row := range [][3]string{
+		{"clusterqueues", q.Cluster, "nominalQuota: -1"},
+		{"clusterqueues", q.Cluster, "nominalQuota: 1, borrowingLimit: -1"},
+		{"clusterqueues", q.Cluster, "nominalQuota: 1, lendingLimit: 2"},
+		{"clusterqueues", q.Cluster, "nominalQuota: much"},
+	} {
+		patch := fmt.Sprintf("spec: {resourceGroups: [{coveredResources: [cpu], flavors: [{name: %s, resources: [{name: cpu, %s}]}]}]}", o.flavor, row[2])
+		_, err := c.Run(t.Context(), "", "kubectl", "patch", row[0]+".kueue.x-k8s.io", row[1], "--type=merge", "--patch", patch)
+		if err == nil || !strings.Contains(err.Error(), "spec.resourceGroups[0].flavors[0].resources[0].") {
+			t.Errorf("%s %s: the answer is %v", row[0], row[2], err)
+		}
+	}
+	job := o.submit(q, 3)
+	c.ExpectMessage(t, q.Namespace, job, "ExceedsMaxQuota", "maximum capacity (2)")
+	// 10^30 CPUs in the pool, and as many again beside them.
+	o.pool(o.cohort, "", "1e30")
+	o.team("1e30")
+	c.ExpectSuspended(t, q.Namespace, job, false)
+	o.expectUsage(q, 3, 1)
+	o.run(q, 5)
+	o.expectUsage(q, 8, 6)
+}
+
+// TestFlavorVanishes: a flavor that is deleted stays until no queue has it. One that goes all the same
+// takes nothing from those who run; the queue stops until there is one again, and so does nobody else.
+func TestFlavorVanishes(t *testing.T) {
+	c := cluster(t)
+	o := newOrg(t, c)
+	q, other := o.team("2"), o.team("2")
+	running := o.run(q, 3)
+	c.Kubectl(t, "delete", "resourceflavors.kueue.x-k8s.io", o.flavor, "--wait=false")
+	still := o.run(other, 1) // it is there as long as somebody has it
+	if have := c.Get(t, kueue("ResourceFlavor"), "", o.flavor); have.GetDeletionTimestamp() == nil {
+		t.Error("the flavor is not marked as deleted")
+	}
+	c.Kubectl(t, "patch", "resourceflavors.kueue.x-k8s.io", o.flavor, "--type=merge", "--patch", `{"metadata":{"finalizers":null}}`)
+	for _, each := range []harness.Queue{q, other} {
+		condition := c.ExpectCondition(t, kueue("ClusterQueue"), "", each.Cluster, "Active", "False", "FlavorNotFound")
+		if !strings.Contains(condition.Message, o.flavor) {
+			t.Errorf("the message does not name %s: %s", o.flavor, condition.Message)
+		}
+	}
+	o.gone(other, still)
+	waiting := o.submit(other, 1)
+	c.ExpectMessage(t, other.Namespace, waiting, "Suspended", "ClusterQueue "+other.Cluster+" is inactive")
+	o.stays(q, false, running)
+	o.expectUsage(q, 3, 1)
+
+	c.MustCreate(t, harness.Flavor(o.flavor))
+	c.ExpectSuspended(t, other.Namespace, waiting, false)
+	late := o.submit(q, 1)
+	c.ExpectMessage(t, q.Namespace, late, "WaitingForQuota", "1 more needed")
+}
