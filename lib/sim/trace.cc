@@ -31,8 +31,8 @@ std::vector<api::PodSet> PodSetsOf(const TraceRow& row) {
   container.resources.requests = row.requests;
   api::PodSet pod_set;
   pod_set.count = row.pods;
-  pod_set.pod_template.spec.containers.push_back(std::move(container));
-  pod_set.pod_template.spec.node_selector = row.node_selector;
+  pod_set.pod_template.spec->containers.push_back(std::move(container));
+  pod_set.pod_template.spec->node_selector = row.node_selector;
   return {std::move(pod_set)};
 }
 
