@@ -20,7 +20,7 @@ type account struct {
 	inUseByClass  [][]int64 // class, resource
 	inUseByQueue  [][]int64
 	inUseByCohort [][]int64
-	integral      []float64 // quota in use over time, in thousandths of a unit x seconds
+	integral      [][]float64 // quota in use over time by class and resource: thousandths of a unit x seconds
 	integratedTo  time.Duration
 	peak          []int64
 
@@ -76,8 +76,10 @@ const (
 func newAccount(p *plan) *account {
 	a := &account{plan: p, entries: make([]entry, len(p.items)), evictions: map[string]int{},
 		waiting: make([]int, len(p.classes)), complete: make(chan struct{}),
-		inUse: make([]int64, len(p.resources)), peak: make([]int64, len(p.resources)),
-		integral: make([]float64, len(p.resources))}
+		inUse: make([]int64, len(p.resources)), peak: make([]int64, len(p.resources))}
+	for range p.classes {
+		a.integral = append(a.integral, make([]float64, len(p.resources)))
+	}
 	table := func(rows int) [][]int64 {
 		all := make([][]int64, rows)
 		for i := range all {
@@ -131,14 +133,26 @@ func (a *account) hasCreated(now time.Duration, number int) {
 	a.progress = now
 }
 
+// integrate carries the quota in use over time on to now.
+func (a *account) integrate(now time.Duration) {
+	passed := (now - a.integratedTo).Seconds()
+	if passed <= 0 { // two callers read the clock in one order and got the lock in the other
+		return
+	}
+	a.integratedTo = now
+	for class, row := range a.inUseByClass {
+		for at, amount := range row {
+			a.integral[class][at] += float64(amount) * passed
+		}
+	}
+}
+
 // use adds the request of an item to what is in use, or takes it away.
 func (a *account) use(now time.Duration, number int, sign int64) {
 	shape := a.plan.shapeOf(number)
 	queue := &a.plan.queues[shape.queue]
-	passed := (now - a.integratedTo).Seconds()
-	a.integratedTo = now
+	a.integrate(now)
 	for at, amount := range shape.request {
-		a.integral[at] += float64(a.inUse[at]) * passed
 		a.inUse[at] += sign * amount
 		a.inUseByClass[shape.class][at] += sign * amount
 		a.inUseByQueue[shape.queue][at] += sign * amount
@@ -338,9 +352,8 @@ type sample struct {
 	created, admitted, done    int
 	evictions                  int
 	waiting                    []int
-	inUse                      []int64
-	inUseByClass               [][]int64
-	processors, residentMemory []float64 // by process: CPU-seconds so far, MB now
+	integral                   [][]float64 // as in account
+	processors, residentMemory []float64   // by process: CPU-seconds so far, MB now
 }
 
 func (a *account) sample(now time.Duration) sample {
@@ -351,9 +364,9 @@ func (a *account) sample(now time.Duration) sample {
 		s.evictions += count
 	}
 	s.waiting = append(s.waiting, a.waiting...)
-	s.inUse = append(s.inUse, a.inUse...)
-	for _, row := range a.inUseByClass {
-		s.inUseByClass = append(s.inUseByClass, append([]int64{}, row...))
+	a.integrate(now)
+	for _, row := range a.integral {
+		s.integral = append(s.integral, append([]float64{}, row...))
 	}
 	return s
 }

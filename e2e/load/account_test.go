@@ -61,7 +61,7 @@ func TestLifeOfAWorkload(t *testing.T) {
 	a.hasFinished(5*s, 0) // the watch tells it again
 	expect(t, "finished", a.finished, 1)
 	expect(t, "finish time", a.entries[0].finished, 4*s)
-	expect(t, "quota over time", a.integral[0], 2000.0)
+	expect(t, "quota over time", a.integral[0][0], 2000.0)
 	expect(t, "waiting", a.waiting[0], 3)
 	for number := 1; number < 4; number++ {
 		_, run := a.absorb(5*s, number, isAdmitted)

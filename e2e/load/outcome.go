@@ -18,7 +18,7 @@ func (r *run) result(before, after reading, created, ended time.Duration) *Resul
 		Finished: a.finished, Evictions: a.evictions, Figures: map[string]float64{}, Problems: a.problems}
 	result.Requests = requestsBetween(before.requests, after.requests)
 	r.addClasses(result)
-	r.addQuota(result)
+	r.addQuota(result, ended)
 	r.addProcesses(result, before, after)
 	r.addSeries(result)
 	r.addFigures(result, created, ended)
@@ -51,6 +51,7 @@ func (r *run) addClasses(result *Result) {
 	for i := range result.Classes {
 		class := &result.Classes[i]
 		class.Name = r.plan.classes[i]
+		class.Waits = [][2]float64{{0, 0}}
 		for _, at := range cumulative(waits[i], 200) {
 			class.Waits = append(class.Waits, [2]float64{at.x, at.y})
 		}
@@ -61,13 +62,15 @@ func (r *run) addClasses(result *Result) {
 	}
 }
 
-func (r *run) addQuota(result *Result) {
-	seconds := (r.account.integratedTo - r.account.opened).Seconds()
+func (r *run) addQuota(result *Result, ended time.Duration) {
+	seconds := (ended - r.account.opened).Seconds()
 	for at, nominal := range r.plan.nominal() {
 		quota := QuotaResult{Resource: r.plan.resources[at], Nominal: float64(nominal) / 1000,
 			Peak: float64(r.account.peak[at]) / 1000}
 		if nominal > 0 && seconds > 0 {
-			quota.MeanShare = r.account.integral[at] / float64(nominal) / seconds
+			for _, row := range r.account.integral {
+				quota.MeanShare += row[at] / float64(nominal) / seconds
+			}
 		}
 		result.Quota = append(result.Quota, quota)
 	}
@@ -145,6 +148,7 @@ func (r *run) addSeries(result *Result) {
 	s := Series{Waiting: map[string][]float64{}, InUse: map[string]map[string][]float64{},
 		Cores: map[string][]float64{}, ResidentMB: map[string][]float64{}}
 	for number, one := range r.samples {
+		earlier := r.samples[max(0, number-1)]
 		s.Seconds = append(s.Seconds, one.at.Seconds())
 		s.Created = append(s.Created, float64(one.created))
 		s.Admissions = append(s.Admissions, float64(one.admitted))
@@ -156,16 +160,18 @@ func (r *run) addSeries(result *Result) {
 				if s.InUse[resource] == nil {
 					s.InUse[resource] = map[string][]float64{}
 				}
-				s.InUse[resource][name] = append(s.InUse[resource][name], float64(one.inUseByClass[class][at])/1000)
+				// The mean since the last sample: a look at single instants would miss what is short.
+				mean := 0.0
+				if passed := (one.at - earlier.at).Seconds(); passed > 0 {
+					mean = (one.integral[class][at] - earlier.integral[class][at]) / 1000 / passed
+				}
+				s.InUse[resource][name] = append(s.InUse[resource][name], mean)
 			}
 		}
 		for i, process := range r.processes {
 			cores := 0.0
-			if number > 0 {
-				earlier := r.samples[number-1]
-				if passed := (one.at - earlier.at).Seconds(); passed > 0 {
-					cores = max(0, one.processors[i]-earlier.processors[i]) / passed
-				}
+			if passed := (one.at - earlier.at).Seconds(); passed > 0 {
+				cores = max(0, one.processors[i]-earlier.processors[i]) / passed
 			}
 			s.Cores[process.name] = append(s.Cores[process.name], cores)
 			s.ResidentMB[process.name] = append(s.ResidentMB[process.name], one.residentMemory[i])

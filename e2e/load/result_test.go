@@ -66,7 +66,7 @@ func TestFigures(t *testing.T) {
 	_, result := sampleRun(t, false)
 	for key, want := range map[string]float64{
 		"wallSeconds": 10, "createSeconds": 1, "meanWaitSeconds/small": 4, "evictions": 1,
-		"quotaUsePercent": 100 * 4.0 / 4 / 9, // 1 for 1 + 1 + 2 of the 9 s until the last change
+		"quotaUsePercent": 100 * 4.0 / 4 / 10, // 1 for 1 + 1 + 2 of 10 s
 		"workloadWrites":  4, "workloadWritesPerAdmitted": 2, "queueStatusWrites": 5, "eventWrites": 6,
 		"admittedPerSecond": 0.2, "admittedPerSecondBest": 0.2, "measuredSeconds": 20,
 	} {
@@ -188,7 +188,7 @@ func TestSavedResults(t *testing.T) {
 		"classes":   {"small", "2", "2", "1", "4.000", "2.000", "6.000", "6.000", "7.500", "6.000", "9.000", "9.000"},
 		"requests":  {"APPLY", "workloads.kueue.x-k8s.io", "status", "4", "0"},
 		"figures":   {"wallSeconds", "10.000", "s"},
-		"series":    {"2.000", "2.000", "1.000", "0.000", "0.000", "1.000", "1.000"},
+		"series":    {"10.000", "2.000", "3.000", "2.000", "1.000", "0.000", "0.500"},
 	} {
 		file, err := os.Open(filepath.Join(dir, name+".csv"))
 		if err != nil {

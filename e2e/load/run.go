@@ -162,10 +162,6 @@ func (r *run) awaitQueues(ctx context.Context) error {
 					bad = fmt.Sprintf("%s %s has Active=%q %s: %s", kind, queues[i].GetName(), active.Status, active.Reason, active.Message)
 				}
 			}
-			// That what is asked for is not supported will not change by waiting.
-			if len(queues) == 0 {
-				bad = "there is no " + kind
-			}
 		}
 		if bad == "" {
 			return nil
@@ -218,14 +214,23 @@ func (r *run) read(ctx context.Context) (reading, error) {
 		return now, err
 	}
 	now.requests = parseRequests(text)
-	for _, process := range r.processes {
+	for i, process := range r.processes {
 		used, err := process.seconds()
 		if err != nil {
-			return now, err
+			used = r.lastSeconds(i) // it has ended during the run, which is told elsewhere
 		}
 		now.seconds = append(now.seconds, used)
 	}
 	return now, nil
+}
+
+// lastSeconds is the processor time of a process when it was last seen.
+func (r *run) lastSeconds(number int) float64 {
+	last := 0.0
+	for _, one := range r.samples {
+		last = max(last, one.processors[number])
+	}
+	return last
 }
 
 func (r *run) measure(ctx context.Context) (*Result, error) {
@@ -257,12 +262,12 @@ func (r *run) measure(ctx context.Context) (*Result, error) {
 			r.account.problem("%v", err)
 		}
 	}
-	after, err := r.read(ctx)
+	cancel()
+	background.Wait() // nobody touches the samples any more
+	after, err := r.read(context.WithoutCancel(ctx))
 	if err != nil {
 		return nil, err
 	}
-	cancel()
-	background.Wait()
 	result := r.result(before, after, created, ended)
 	if stopped != nil {
 		return result, stopped
