@@ -54,8 +54,12 @@ metrics::QueueLabels ShellObserver::LabelsOf(const api::Workload& workload) cons
 
 void ShellObserver::OnWorkload(const api::Workload* before, const api::Workload* after,
                                absl::Time now) {
+  if (after == nullptr || !counts_) return;
   // The first sight of an object tells nothing about when it changed.
-  if (before == nullptr || after == nullptr || !counts_) return;
+  if (before == nullptr) {
+    created_.push_back(after->metadata.Key());
+    return;
+  }
   const auto turned = [&](const char* type) { return !Is(before, type) && Is(after, type); };
   if (turned(api::kQuotaReserved)) {
     metrics_.Observe(metrics::QuotaReservedRecord{
@@ -104,6 +108,20 @@ void ShellObserver::Finished(const api::Workload& workload, absl::Time now) {
             {{"workload", workload.metadata.Key().ToString()}, {"reason", finished->reason}});
 }
 
+// Times of creation are whole seconds. A Job that was changed since (another generation) may have
+// got its queue long after it was created, so it tells nothing.
+void ShellObserver::Created(const state::World& world, const ObjectKey& key) {
+  const auto workload = world.workloads().Find(key);
+  if (workload == nullptr) return;
+  const api::OwnerReference* owner = workload->metadata.Controller();
+  if (owner == nullptr || owner->kind != "Job" || !owner->api_version.starts_with("batch/")) return;
+  const auto job = world.jobs().Find({key.ns, owner->name});
+  if (job == nullptr || job->metadata.uid != owner->uid || job->metadata.generation != 1) return;
+  const auto& begin = job->metadata.creation_timestamp;
+  const auto& end = workload->metadata.creation_timestamp;
+  if (begin && end) metrics_.WorkloadCreated(owner->kind, *end - *begin);
+}
+
 void ShellObserver::OnDecision(const admission::Decision& decision, absl::Time) {
   const bool admit = decision.kind == admission::Decision::Kind::kAdmit;
   ++decisions_;
@@ -144,8 +162,10 @@ void ShellObserver::OnRefused(const state::Action& action, const state::Reply& r
 void ShellObserver::Publish(const reconcile::Operator& op, absl::Time now, absl::Duration work) {
   if (decisions_ > 0) metrics_.AdmissionAttempt(admissions_ > 0, work);
   decisions_ = admissions_ = 0;
-  counts_ = op.leading();
   const state::World& world = op.world();
+  counts_ = op.leading() && world.Synced();
+  for (const ObjectKey& key : created_) Created(world, key);
+  created_.clear();
   for (const ObjectKey& key : changed_jobs_) jobs_->Update(world, key);
   changed_jobs_.clear();
   if (!world.Synced()) return;

@@ -6,6 +6,7 @@
 #include <absl/container/btree_set.h>
 
 #include <memory>
+#include <vector>
 
 #include "config/config.h"
 #include "loop/log.h"
@@ -34,6 +35,7 @@ class ShellObserver : public reconcile::Observer {
 
  private:
   void Finished(const api::Workload& workload, absl::Time now);
+  void Created(const state::World& world, const ObjectKey& key);
   metrics::QueueLabels LabelsOf(const api::Workload& workload) const;
 
   loop::Log log_;
@@ -41,11 +43,12 @@ class ShellObserver : public reconcile::Observer {
   const config::Config& config_;
   std::shared_ptr<JobIndex> jobs_ = std::make_shared<JobIndex>();
   absl::btree_set<ObjectKey> changed_jobs_;
+  std::vector<ObjectKey> created_;  // Workloads that came into being in this batch
   bool webhook_view_stale_ = true;
   bool metrics_view_stale_ = true;
   int decisions_ = 0;    // of this batch
   int admissions_ = 0;   // of this batch
-  bool counts_ = false;  // transitions are counted only by the leader
+  bool counts_ = false;  // transitions are counted only by the leader, once it has seen all
   absl::Time next_metrics_view_ = absl::InfinitePast();
   Published<webhook::View> webhook_view_;
   Published<metrics::MetricsView> metrics_view_;

@@ -236,8 +236,8 @@ absl::Time Operator::NextDue(absl::Time now) const {
   if (room && (world_.HasReleases() || world_.queues().HasHeads(now))) return now;
   if (!waiting_.empty() || !evictions_.empty()) next = std::min(next, now + absl::Milliseconds(50));
   if (!events_.empty()) {
-    next =
-        std::min(next, std::max(events_.front().first + options_.event_patience, next_late_event_));
+    next = std::min(next,
+                    std::max(events_.front().recorded + options_.event_patience, next_late_event_));
   }
   const bool work = room && std::any_of(dirty_.begin(), dirty_.end(), [&](const state::Ref& ref) {
                       const auto blocked = blocked_.find(ref);
@@ -286,20 +286,25 @@ void Operator::Record(const Note& note, absl::Time now) {
   if (!leading_) return;
   std::optional<state::Action> action = recorder_.Record(note, now);
   if (!action || events_.size() >= options_.max_waiting_events) return;
-  events_.emplace_back(now, *std::move(action));
+  std::string body = std::exchange(action->body, api::Json()).Text();
+  events_.push_back({now, *std::move(action), std::move(body)});
 }
 
 void Operator::SendEvents(absl::Time now) {
   const auto send = [this] {
-    state::Action action = std::move(events_.front().second);
+    WaitingEvent event = std::move(events_.front());
     events_.pop_front();
+    state::Action action = std::move(event.action);
+    absl::StatusOr<api::Json> body = api::ParseJson(event.body);
+    if (!body.ok()) return;  // not UTF-8: the API server would refuse it as well
+    action.body = *std::move(body);
     const state::Ref target{api::Kind::kEvent, action.key};
     Send(std::move(action), target, {});
   };
   while (!events_.empty() && essential_in_flight_ == 0 && in_flight_.size() < kMaxEventsInFlight) {
     send();
   }
-  while (!events_.empty() && now - events_.front().first >= options_.event_patience &&
+  while (!events_.empty() && now - events_.front().recorded >= options_.event_patience &&
          now >= next_late_event_) {
     next_late_event_ = now + absl::Seconds(1) / options_.late_events_per_second;
     send();

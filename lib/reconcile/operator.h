@@ -111,6 +111,13 @@ class Operator {
     std::vector<queueing::PodSetRequests> requests;
   };
 
+  // Thousands of these may wait, so the body is text until it is sent.
+  struct WaitingEvent {
+    absl::Time recorded;
+    state::Action action;
+    std::string body;
+  };
+
   void OnObject(const state::ObjectEvent& event, absl::Time now);
   void OnReply(const state::Reply& reply, absl::Time now);
   void OnRefused(const InFlight& write, const state::Reply& reply, absl::Time now);
@@ -164,7 +171,7 @@ class Operator {
   // Refused admissions that still count, and until when.
   absl::btree_map<ObjectKey, absl::Time> settling_;
 
-  std::deque<std::pair<absl::Time, state::Action>> events_;  // when recorded; oldest first
+  std::deque<WaitingEvent> events_;  // oldest first
   absl::Time next_late_event_ = absl::InfinitePast();
   absl::btree_map<ObjectKey, Eviction> evictions_;  // not written yet
   absl::btree_map<ObjectKey, WaitingText> waiting_;
