@@ -29,10 +29,12 @@ std::vector<api::PodSet> PodSetsOf(const TraceRow& row) {
   api::Container container;
   container.name = "main";
   container.resources.requests = row.requests;
+  api::PodSpec spec;
+  spec.containers.push_back(std::move(container));
+  spec.node_selector = row.node_selector;
   api::PodSet pod_set;
   pod_set.count = row.pods;
-  pod_set.pod_template.spec->containers.push_back(std::move(container));
-  pod_set.pod_template.spec->node_selector = row.node_selector;
+  pod_set.pod_template.spec = std::move(spec);
   return {std::move(pod_set)};
 }
 

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "admission/conditions.h"
+#include "admission/pods_ready.h"
 #include "api/names.h"
 #include "base/check.h"
 #include "base/status.h"
@@ -188,6 +189,12 @@ void TraceEngine::Admit(uint32_t job, const Decision& decision) {
   JobOutcome& outcome = outcomes_[job];
   auto workload = std::make_shared<api::Workload>(*decision.info->workload);
   admission::SetQuotaReservation(*workload, decision.admission, {}, At(now_));
+  // Pods are ready at once here; the next one may go ahead.
+  if (world_.settings().wait_for_pods_ready &&
+      world_.settings().wait_for_pods_ready->block_admission) {
+    admission::SetWorkloadCondition(*workload, api::kPodsReady, api::ConditionStatus::kTrue,
+                                    admission::kPodsStarted, "All pods are ready", At(now_));
+  }
   const FlavorResourceAmounts* usage =
       Intern(trace_.jobs[job].shape, queueing::AdmittedUsage(*workload));
   world_.Assume(workload);
@@ -219,9 +226,8 @@ void TraceEngine::Preempt(const Decision& decision, const Decision::Victim& vict
   const Micros work = outcome.saved + now_ - outcome.last_start;
   Micros kept = 0;
   if (options_.checkpoint.has_value()) {
-    kept = *options_.checkpoint == 0
-               ? work
-               : std::max(outcome.saved, work - work % *options_.checkpoint);
+    kept = *options_.checkpoint == 0 ? work
+                                     : std::max(outcome.saved, work - work % *options_.checkpoint);
   }
   outcome.lost += work - kept;
   outcome.saved = kept;
