@@ -1,4 +1,4 @@
-# Test programs: one per room (unit/<room>/*_test.cc -> unit_<room>), one shared Catch main.
+# Test programs: one per room (unit/<room>/*.cc -> unit_<room>), one shared Catch main.
 enable_testing()
 find_package(Catch2 2 REQUIRED)
 include(Catch)
@@ -19,7 +19,7 @@ set(SLUICE_ROOMS base resource api quota topology queueing flavor preemption adm
     webhook reconcile sim loop kube serve metrics config cli)
 set(unit_programs "")
 foreach(room ${SLUICE_ROOMS})
-  file(GLOB tests CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/unit/${room}/*_test.cc)
+  file(GLOB tests CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/unit/${room}/*.cc)
   if(tests)
     add_executable(unit_${room} ${tests})
     target_link_libraries(unit_${room} PRIVATE sluice_flags sluice_${room} unit_main)
