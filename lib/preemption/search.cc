@@ -97,12 +97,20 @@ bool Search::Fits(bool borrowing) const {
 
 std::vector<Target> Search::Minimised(bool borrowing,
                                       const std::function<bool(size_t)>& may_return) {
-  for (size_t i = taken_.empty() ? 0 : taken_.size() - 1; i-- > 0;) {
-    quota::Tree::AddUsage(*queues_[i], taken_[i].workload->usage);
-    returned_[i] = true;
-    if (Fits(borrowing) && (!may_return || may_return(i))) continue;
-    quota::Tree::RemoveUsage(*queues_[i], taken_[i].workload->usage);
-    returned_[i] = false;
+  // One that could not return because of another's test can when that other has returned.
+  for (bool again = true; again;) {
+    again = false;
+    for (size_t i = taken_.empty() ? 0 : taken_.size() - 1; i-- > 0;) {
+      if (returned_[i]) continue;
+      quota::Tree::AddUsage(*queues_[i], taken_[i].workload->usage);
+      returned_[i] = true;
+      if (Fits(borrowing) && (!may_return || may_return(i))) {
+        again = may_return != nullptr;
+        continue;
+      }
+      quota::Tree::RemoveUsage(*queues_[i], taken_[i].workload->usage);
+      returned_[i] = false;
+    }
   }
   std::vector<Target> targets;
   for (size_t i = 0; i < taken_.size(); ++i) {
