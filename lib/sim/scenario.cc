@@ -128,6 +128,8 @@ class Player {
       settings.resources.exclude_resource_prefixes.push_back(value);
     } else if (key == "quotaCheck" && value == "IgnoreUndeclared") {
       settings.resources.quota_check_strategy = state::QuotaCheckStrategy::kIgnoreUndeclared;
+    } else if (key == "fairSharing") {
+      return FairSharingSetting(value, settings);
     } else if (key == "replicas") {
       int32_t replicas = 0;
       if (!absl::SimpleAtoi(value, &replicas) || replicas < 1) {
@@ -175,6 +177,28 @@ class Player {
         requeuing.backoff_max_seconds = number;
       } else {
         return InvalidArgument("the setting \"waitForPodsReady.{}\" is not known", key);
+      }
+    }
+    return absl::OkStatus();
+  }
+
+  // "on" (both strategies), "off", or the names of the strategies with commas between them.
+  static absl::Status FairSharingSetting(const std::string& value, state::Settings& settings) {
+    using state::PreemptionStrategy;
+    settings.fair_sharing.reset();
+    if (value == "off") return absl::OkStatus();
+    const std::string names =
+        value == "on" ? "LessThanOrEqualToFinalShare,LessThanInitialShare" : value;
+    settings.fair_sharing.emplace();
+    for (const std::string& name : std::vector<std::string>(absl::StrSplit(names, ','))) {
+      if (name == "LessThanOrEqualToFinalShare") {
+        settings.fair_sharing->preemption_strategies.push_back(
+            PreemptionStrategy::kLessThanOrEqualToFinalShare);
+      } else if (name == "LessThanInitialShare") {
+        settings.fair_sharing->preemption_strategies.push_back(
+            PreemptionStrategy::kLessThanInitialShare);
+      } else {
+        return InvalidArgument("\"{}\" is no strategy of fair sharing", name);
       }
     }
     return absl::OkStatus();

@@ -25,11 +25,12 @@
 // delete KIND [NS/]NAME [foreground]; activate JOB; deactivate JOB; check JOB CHECK STATE
 // [message="..."] [after=SECONDS]; start (the controller starts; at once when the timeline has
 // none); crash; leader N; relist; settled (a new controller must have nothing to do); show [cq lq
-// wl job flavor check event]. Settings: manageJobsWithoutQueueName, waitForPodsReady=off,
+// cohort wl job flavor check event]. Settings: manageJobsWithoutQueueName, waitForPodsReady=off,
 // waitForPodsReady.FIELD (timeout, recoveryTimeout, blockAdmission, timestamp, backoffLimitCount,
 // backoffBaseSeconds, backoffMaxSeconds; recoveryTimeout follows timeout until it is given),
 // retention.afterFinished, retention.afterDeactivated, excludeResources=PREFIX,
-// quotaCheck=IgnoreUndeclared, replicas, readiness=DURATION, stop=DURATION, gate.NAME=BOOL.
+// quotaCheck=IgnoreUndeclared, fairSharing=on (both strategies) or their names, replicas,
+// readiness=DURATION, stop=DURATION, gate.NAME=BOOL.
 //
 // A mistake in the file is an error that names its line. Pure; deterministic.
 #pragma once

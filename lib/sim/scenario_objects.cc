@@ -9,6 +9,7 @@
 #include "base/status.h"
 #include "base/time.h"
 #include "sim/job_controller.h"
+#include "sim/scenario_queues.h"
 
 namespace sluice::sim {
 namespace {
@@ -16,10 +17,7 @@ namespace {
 using api::Json;
 using api::Kind;
 
-struct Word {
-  std::string key;  // "label:team" for a word "label:team=a"
-  std::string value;
-};
+using Word = ScenarioWord;  // the key of "label:team=a" is "label:team"
 using Words = std::vector<Word>;
 
 // "prefix:rest" -> rest, or "".
@@ -91,51 +89,22 @@ absl::Status Flavor(const Words& words, Json& object) {
   return absl::OkStatus();
 }
 
-// NAME{RESOURCE=AMOUNT,...} as an element of the last resource group, or of a new one.
-absl::Status AddFlavor(const std::string& text, Json& spec) {
-  const size_t brace = text.find('{');
-  if (brace == std::string::npos || text.back() != '}') {
-    return InvalidArgument("flavor: \"{}\" is not NAME{{RESOURCE=AMOUNT,...}}", text);
-  }
-  Json covered = Json::MakeArray();
-  Json resources = Json::MakeArray();
-  const std::string inner = text.substr(brace + 1, text.size() - brace - 2);
-  for (const std::string& part : std::vector<std::string>(absl::StrSplit(inner, ','))) {
-    const size_t equals = part.find('=');
-    if (equals == std::string::npos) return InvalidArgument("flavor: \"{}\" has no amount", part);
-    covered.Append(part.substr(0, equals));
-    resources.Append(Json::MakeObject(
-        {{"name", part.substr(0, equals)}, {"nominalQuota", part.substr(equals + 1)}}));
-  }
-  Json flavor =
-      Json::MakeObject({{"name", text.substr(0, brace)}, {"resources", std::move(resources)}});
-  Json& groups = spec["resourceGroups"];
-  if (!groups.AsArray().empty()) {
-    Json& last = groups.MutableArray().back();
-    if (*last.Find("coveredResources") == covered) {
-      last["flavors"].Append(std::move(flavor));
-      return absl::OkStatus();
-    }
-  }
-  groups.Append(Json::MakeObject({{"coveredResources", std::move(covered)},
-                                  {"flavors", Json::MakeArray({std::move(flavor)})}}));
-  return absl::OkStatus();
-}
-
 absl::Status ClusterQueue(const Words& words, Json& object) {
   Json& spec = object["spec"];
   spec.Set("namespaceSelector", Json::MakeObject());
   for (const Word& word : words) {
-    if (word.key == "flavor") {
-      RETURN_IF_ERROR(AddFlavor(word.value, spec));
-    } else if (word.key == "strategy") {
+    ASSIGN_OR_RETURN(const bool quota, QuotaWord(word, spec));
+    if (quota) continue;
+    ASSIGN_OR_RETURN(const bool policy, PolicyWord(word, spec));
+    if (policy) continue;
+    if (word.key == "strategy") {
       spec.Set("queueingStrategy", word.value);
     } else if (word.key == "stop") {
       spec.Set("stopPolicy", word.value);
     } else if (word.key == "cohort") {
       spec.Set("cohortName", word.value);
-    } else if (word.key == "preemption") {
-      spec["preemption"].Set("withinClusterQueue", word.value);
+    } else if (word.key == "mode") {
+      spec["admissionScope"].Set("admissionMode", word.value);
     } else if (word.key == "check") {
       spec["admissionChecksStrategy"]["admissionChecks"].Append(
           Json::MakeObject({{"name", word.value}}));
@@ -148,12 +117,26 @@ absl::Status ClusterQueue(const Words& words, Json& object) {
   return absl::OkStatus();
 }
 
+absl::Status Cohort(const Words& words, Json& object) {
+  Json& spec = object["spec"];
+  spec = Json::MakeObject();
+  for (const Word& word : words) {
+    ASSIGN_OR_RETURN(const bool quota, QuotaWord(word, spec));
+    if (quota) continue;
+    if (word.key != "parent") return Unknown(word);
+    spec.Set("parentName", word.value);
+  }
+  return absl::OkStatus();
+}
+
 absl::Status LocalQueue(const Words& words, Json& object) {
   for (const Word& word : words) {
     if (word.key == "cq") {
       object["spec"].Set("clusterQueue", word.value);
     } else if (word.key == "stop") {
       object["spec"].Set("stopPolicy", word.value);
+    } else if (word.key == "weight") {
+      object["spec"]["fairSharing"].Set("weight", word.value);
     } else {
       return Unknown(word);
     }
@@ -264,6 +247,8 @@ absl::Status JobMetadata(const Word& word, Json& metadata) {
     label(api::kPrebuiltWorkload);
   } else if (word.key == "maxexec") {
     label(api::kMaxExecTimeLabel);
+  } else if (word.key == "minparallelism") {
+    annotation(api::kJobMinParallelism, word.value);
   } else if (const std::string key = After(word.key, "label:"); !key.empty()) {
     label(key.c_str());
   } else if (const std::string name = After(word.key, "annotation:"); !name.empty()) {
@@ -303,25 +288,58 @@ absl::Status Job(const Words& words, Json& object) {
   return absl::OkStatus();
 }
 
+// A pod set of a Workload: its words but those of the Workload itself.
+class PodSetText {
+ public:
+  explicit PodSetText(const std::string& name)
+      : pod_set_(Json::MakeObject({{"name", name}, {"count", 1}})) {}
+
+  absl::StatusOr<bool> Take(const Word& word) {
+    if (word.key == "count" || word.key == "mincount") {
+      ASSIGN_OR_RETURN(const int64_t count, Integer(word));
+      pod_set_.Set(word.key == "count" ? "count" : "minCount", count);
+    } else if (word.key == "group") {
+      pod_set_["topologyRequest"].Set("podSetGroupName", word.value);
+    } else {
+      return PodWord(word, template_);
+    }
+    return true;
+  }
+  Json Finish() {
+    pod_set_.Set("template", std::move(template_));
+    return std::move(pod_set_);
+  }
+
+ private:
+  Json pod_set_;
+  Json template_ = PodTemplate();
+};
+
 absl::Status Workload(const Words& words, Json& object) {
-  Json pod_template = PodTemplate();
-  int64_t count = 1;
+  PodSetText main("main");
+  bool other = false;
   Json& spec = object["spec"];
   for (const Word& word : words) {
-    if (PodWord(word, pod_template)) continue;
     if (word.key == "queue") {
       spec.Set("queueName", word.value);
-    } else if (word.key == "count") {
-      ASSIGN_OR_RETURN(count, Integer(word));
     } else if (word.key == "priority") {
       ASSIGN_OR_RETURN(const int64_t priority, Integer(word));
       spec.Set("priority", priority);
+    } else if (const std::string name = After(word.key, "podset:"); !name.empty()) {
+      other = true;
+      PodSetText pod_set(name);
+      ASSIGN_OR_RETURN(const auto pairs, SplitPairs(word.value));
+      for (const auto& [key, value] : pairs) {
+        ASSIGN_OR_RETURN(const bool taken, pod_set.Take({key, value}));
+        if (!taken) return Unknown({key, value});
+      }
+      spec["podSets"].Append(pod_set.Finish());
     } else {
-      return Unknown(word);
+      ASSIGN_OR_RETURN(const bool taken, main.Take(word));
+      if (!taken) return Unknown(word);
     }
   }
-  spec["podSets"].Append(Json::MakeObject(
-      {{"name", "main"}, {"count", count}, {"template", std::move(pod_template)}}));
+  if (!other) spec["podSets"].Append(main.Finish());
   return absl::OkStatus();
 }
 
@@ -333,6 +351,8 @@ absl::Status Fill(Kind kind, const Words& words, Json& object, Json& status) {
       return Flavor(words, object);
     case Kind::kClusterQueue:
       return ClusterQueue(words, object);
+    case Kind::kCohort:
+      return Cohort(words, object);
     case Kind::kLocalQueue:
       return LocalQueue(words, object);
     case Kind::kWorkloadPriorityClass:

@@ -2,11 +2,14 @@
 //
 //   namespace NAME [LABEL=VALUE]...
 //   flavor NAME [label:KEY=VALUE]... [taint:KEY=VALUE:EFFECT]... [tolerate:KEY=VALUE:EFFECT]...
-//   clusterqueue NAME [flavor=NAME{RESOURCE=AMOUNT,...}]... [strategy=] [stop=]
-//   [selector:KEY=VALUE]
-//       [check=NAME]... [cohort=] [preemption=POLICY]
-//       flavors with the same resources one after the other form a resource group
-//   localqueue NAME cq=NAME [stop=]
+//   clusterqueue NAME [flavor=NAME{RESOURCE=QUOTA,...}]... [cohort=] [strategy=] [stop=]
+//       [selector:KEY=VALUE]... [check=NAME]... [weight=AMOUNT] [mode=ADMISSIONMODE]
+//       [within=POLICY] [reclaim=POLICY] [borrowwithin=POLICY[:MAXPRIORITY]]
+//       [fungibility=borrow:WHAT,preempt:WHAT,preference:WHAT]
+//       QUOTA is NOMINAL[/borrow=LIMIT][/lend=LIMIT], as in cpu=4/borrow=2/lend=1; flavors with the
+//       same resources one after the other form a resource group
+//   cohort NAME [parent=COHORT] [flavor=NAME{RESOURCE=QUOTA,...}]... [weight=AMOUNT]
+//   localqueue NAME cq=NAME [stop=] [weight=AMOUNT]
 //   priorityclass NAME value=N              WorkloadPriorityClass
 //   podpriorityclass NAME value=N [default=true]
 //   admissioncheck NAME [controller=NAME] [active=BOOL]
@@ -16,9 +19,10 @@
 //       [parallelism=N] [completions=N] [indexed=true] [suspend=BOOL] [prebuilt=NAME] [maxexec=N]
 //       [selector:KEY=VALUE]... [tolerate:KEY=VALUE:EFFECT]... [runtimeclass=NAME] [fail=true]
 //       [limit:RESOURCE=AMOUNT]... [RESOURCE=AMOUNT]... [label:KEY=VALUE]...
-//       [annotation:KEY=VALUE]... [ready=TIME[,TIME...]]
+//       [annotation:KEY=VALUE]... [ready=TIME[,TIME...]] [minparallelism=N]
 //       ready: how long the first, second, ... pod after each start takes to be ready, or "never"
-//   workload NAME [queue=] [count=N] [priority=N] [RESOURCE=AMOUNT]...
+//   workload NAME [queue=] [priority=N] [count=N] [mincount=N] [RESOURCE=AMOUNT]...
+//       [podset:NAME=WORD,WORD,...]... in place of the one pod set "main"
 // All namespaced kinds take ns=NAME.
 #pragma once
 

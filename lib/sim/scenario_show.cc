@@ -44,16 +44,18 @@ int64_t Int(const Json& object, const char* part, const char* field) {
   return value == nullptr ? 0 : value->AsInt();
 }
 
-// "default cpu=2 memory=1Gi, spot cpu=1"; zero amounts are left out.
-std::string Usage(const Json& queue) {
+// "default cpu=2 memory=1Gi, spot cpu=1 (1 borrowed)"; zero amounts are left out.
+std::string Usage(const Json& queue, const char* list) {
   std::string text;
-  const Json* flavors = queue.Find("status", "flavorsReservation");
+  const Json* flavors = queue.Find("status", list);
   if (flavors == nullptr) return "nothing";
   for (const Json& flavor : flavors->AsArray()) {
     std::string amounts;
     for (const Json& resource : flavor.Find("resources")->AsArray()) {
       if (resource.GetString("total") == "0") continue;
       amounts += fmt::format(" {}={}", resource.GetString("name"), resource.GetString("total"));
+      const std::string borrowed = resource.GetString("borrowed");
+      if (!borrowed.empty() && borrowed != "0") amounts += fmt::format(" ({} borrowed)", borrowed);
     }
     if (amounts.empty()) continue;
     text += (text.empty() ? "" : ", ") + flavor.GetString("name") + amounts;
@@ -68,13 +70,37 @@ std::string Active(const Json& object) {
   return fmt::format("inactive {} ({})", active->GetString("reason"), active->GetString("message"));
 }
 
+// The share of fair sharing, where one is written.
+std::string Share(const Json& object) {
+  const Json* share = object.Find("status", "fairSharing", "weightedShare");
+  return share == nullptr ? "" : fmt::format("; share {}", share->AsInt());
+}
+
 std::string ShowQueue(const Json& queue) {
-  std::string deleting;
-  if (!queue.GetString("metadata", "deletionTimestamp").empty()) deleting = "; deleting";
-  return fmt::format("{}; pending {}, reserving {}, admitted {}; {}{}", Active(queue),
+  std::string usage = Usage(queue, "flavorsReservation");
+  const std::string admitted = Usage(queue, "flavorsUsage");
+  if (admitted != usage && admitted != "nothing") usage += "; of that admitted " + admitted;
+  usage += Share(queue);
+  if (!queue.GetString("metadata", "deletionTimestamp").empty()) usage += "; deleting";
+  return fmt::format("{}; pending {}, reserving {}, admitted {}; {}", Active(queue),
                      Int(queue, "status", "pendingWorkloads"),
                      Int(queue, "status", "reservingWorkloads"),
-                     Int(queue, "status", "admittedWorkloads"), Usage(queue), deleting);
+                     Int(queue, "status", "admittedWorkloads"), usage);
+}
+
+// " 2 of 5" when fewer pods than wanted were admitted.
+std::string Partly(const Json& workload, const Json& assignment) {
+  const Json* count = assignment.Find("count");
+  const Json* pod_sets = workload.Find("spec", "podSets");
+  if (count == nullptr || pod_sets == nullptr) return "";
+  for (const Json& pod_set : pod_sets->AsArray()) {
+    const Json* wanted = pod_set.Find("count");
+    if (wanted == nullptr || pod_set.GetString("name") != assignment.GetString("name")) continue;
+    if (wanted->AsInt() != count->AsInt()) {
+      return fmt::format(" {} of {}", count->AsInt(), wanted->AsInt());
+    }
+  }
+  return "";
 }
 
 std::string Assignment(const Json& workload) {
@@ -91,7 +117,8 @@ std::string Assignment(const Json& workload) {
           fmt::format("{}={} of {}", resource, amount.AsString(), flavors->GetString(resource)));
     }
     std::sort(parts.begin(), parts.end());
-    text += fmt::format(" {{{}: {}}}", assignment.GetString("name"), fmt::join(parts, ", "));
+    text += fmt::format(" {{{}{}: {}}}", assignment.GetString("name"), Partly(workload, assignment),
+                        fmt::join(parts, ", "));
   }
   return text;
 }
@@ -110,6 +137,8 @@ std::string Extras(const Json& workload, absl::Time start) {
     add(fmt::format("evicted {} ({})", evicted->GetString("reason"),
                     evicted->GetString("message")));
   }
+  const Json* preempted = Condition(workload, api::kPreempted);
+  if (Is(preempted, "True")) add("preempted " + preempted->GetString("reason"));
   const Json* requeued = Condition(workload, api::kRequeued);
   if (Is(requeued, "False")) add("not requeued " + requeued->GetString("reason"));
   if (const std::string at = workload.GetString("status", "requeueState", "requeueAt");
@@ -193,6 +222,28 @@ std::string ShowJob(const Json& job) {
   return text;
 }
 
+std::string ShowCohort(const Json& cohort) {
+  const std::string parent = cohort.GetString("spec", "parentName");
+  std::string text = parent.empty() ? "root" : "under " + parent;
+  const Json* groups = cohort.Find("spec", "resourceGroups");
+  if (groups != nullptr) {
+    for (const Json& group : groups->AsArray()) {
+      for (const Json& flavor : group.Find("flavors")->AsArray()) {
+        text += "; " + flavor.GetString("name");
+        for (const Json& resource : flavor.Find("resources")->AsArray()) {
+          text +=
+              fmt::format(" {}={}", resource.GetString("name"), resource.GetString("nominalQuota"));
+          const std::string borrow = resource.GetString("borrowingLimit");
+          if (!borrow.empty()) text += "/borrow=" + borrow;
+          const std::string lend = resource.GetString("lendingLimit");
+          if (!lend.empty()) text += "/lend=" + lend;
+        }
+      }
+    }
+  }
+  return text + Share(cohort);
+}
+
 std::string ShowOther(const Json& object) {
   std::string text;
   if (const Json* finalizers = object.Find("metadata", "finalizers")) {
@@ -221,6 +272,9 @@ std::string ShowAll(const ApiServer& api, Kind kind, absl::Time start) {
         break;
       case Kind::kLocalQueue:
         lines.push_back(fmt::format("  lq {}: {}\n", Name(object), ShowQueue(object)));
+        break;
+      case Kind::kCohort:
+        lines.push_back(fmt::format("  cohort {}: {}\n", Name(object), ShowCohort(object)));
         break;
       case Kind::kWorkload:
         lines.push_back(fmt::format("  wl {}: {}\n", Name(object), ShowWorkload(object, start)));
