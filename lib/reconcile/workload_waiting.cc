@@ -41,7 +41,9 @@ bool WorkloadPass::Waiting() {
     return SayWaiting(admission::kMisconfigured,
                       fmt::format("ClusterQueue {} doesn't exist", cluster_queue_name_));
   }
-  if (!world_.ActivityOf(cluster_queue_name_).active) {
+  // A circle of cohorts stops the queues below it, though their Active condition does not say so.
+  if (!world_.ActivityOf(cluster_queue_name_).active ||
+      world_.tree().InCycle(cluster_queue_name_)) {
     return SayWaiting(admission::kSuspended,
                       fmt::format("ClusterQueue {} is inactive", cluster_queue_name_));
   }

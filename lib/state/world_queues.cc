@@ -55,12 +55,10 @@ void World::CohortChanged(const std::string& name, const api::Cohort* before,
   // Both the tree that the cohort leaves and the one it comes to may have more room than before:
   // what it borrowed stays behind, and its own children no longer share with those who overuse. The
   // end of a cycle shows here as well, even when it comes with the deletion of a cohort.
-  const auto changing = [&] {
-    const std::vector<std::string> tree = snapshot_.tree.TreeOfCohort(name);
-    TouchTree(tree, touched);
-    releases_.insert(tree.begin(), tree.end());
-  };
-  changing();
+  const bool was_in_cycle = snapshot_.tree.CohortInCycle(name);
+  const std::vector<std::string> left = snapshot_.tree.TreeOfCohort(name);
+  TouchTree(left, touched);
+  releases_.insert(left.begin(), left.end());
   if (after == nullptr) {
     snapshot_.tree.RemoveCohort(name);
   } else {
@@ -68,7 +66,16 @@ void World::CohortChanged(const std::string& name, const api::Cohort* before,
                              admission::LimitsOf(after->spec.resource_groups),
                              WeightOf(after->spec.fair_sharing));
   }
-  changing();
+  const std::vector<std::string> joined = snapshot_.tree.TreeOfCohort(name);
+  TouchTree(joined, touched);
+  releases_.insert(joined.begin(), joined.end());
+  // Workloads say that their queue is inactive while it is below a cycle.
+  for (const std::string& queue : left) {
+    if (snapshot_.tree.InCycle(queue)) TouchMembers(queue, touched);
+  }
+  if (was_in_cycle) {
+    for (const std::string& queue : joined) TouchMembers(queue, touched);
+  }
 }
 
 void World::TouchTree(const std::vector<std::string>& cluster_queues, Refs& touched) const {
@@ -131,9 +138,11 @@ void World::ClusterQueueChanged(const std::string& name, const api::ClusterQueue
     if (before != nullptr && before->spec.cohort_name != after->spec.cohort_name) {
       releases_.insert(tree.begin(), tree.end());  // what it had borrowed is free there
     }
+    const bool was_in_cycle = snapshot_.tree.InCycle(name);
     snapshot_.tree.SetClusterQueue(name, after->spec.cohort_name,
                                    admission::LimitsOf(after->spec.resource_groups),
                                    WeightOf(after->spec.fair_sharing));
+    if (snapshot_.tree.InCycle(name) != was_in_cycle) TouchMembers(name, touched);
     if (settings_.fair_sharing) TouchTree(snapshot_.tree.TreeOf(name), touched);
     releases_.insert(name);
   }

@@ -125,12 +125,29 @@ TEST_CASE("The end of a cycle of cohorts lets everything below it go on") {
   f.LetWait();
   CHECK(f.world.tree().InCycle("b"));
   SECTION("by another parent") { f.Cohort("x", "", "4"); }
-  SECTION("by a deletion, with the ClusterQueue moved") {
-    f.DeleteCohort("y");
-    f.Cohort("x", "", "4");
-    f.Queue("b", "x", "0");
-  }
+  SECTION("because the queue leaves it") { f.Queue("b", "", "4"); }
   CHECK(f.Decide() == Names{"b"});
+}
+
+TEST_CASE("Who waits below a cycle is looked at when it begins and when it ends") {
+  Fixture f;
+  f.Cohort("x", "");
+  f.Cohort("y", "x");
+  f.Queue("a", "", "4");
+  f.Queue("b", "y", "0");
+  f.LetWait();
+  const Ref waiting{Kind::kWorkload, {"ns", "b"}};
+  f.touched.clear();
+  f.Cohort("x", "y");
+  CHECK(f.touched.contains(waiting));
+  f.touched.clear();
+  f.Cohort("x", "");
+  CHECK(f.touched.contains(waiting));
+  f.touched.clear();
+  f.Cohort("z", "z");
+  CHECK_FALSE(f.touched.contains(waiting));
+  f.Queue("b", "z", "0");
+  CHECK(f.touched.contains(waiting));
 }
 
 TEST_CASE("The deletion of a Cohort can be the end of a cycle") {
