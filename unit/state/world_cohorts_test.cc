@@ -126,6 +126,11 @@ TEST_CASE("The end of a cycle of cohorts lets everything below it go on") {
   CHECK(f.world.tree().InCycle("b"));
   SECTION("by another parent") { f.Cohort("x", "", "4"); }
   SECTION("because the queue leaves it") { f.Queue("b", "", "4"); }
+  SECTION("by a deletion, with the ClusterQueue moved") {
+    f.DeleteCohort("y");
+    f.Cohort("x", "", "4");
+    f.Queue("b", "x", "0");
+  }
   CHECK(f.Decide() == Names{"b"});
 }
 

@@ -52,65 +52,89 @@ func extended(q harness.Queue, amount string, names ...string) *unstructured.Uns
 	return object
 }
 
-// TestHugeQueues has two ClusterQueues in a cohort as large as the API allows: 16 groups, with 16
-// flavors and 16 resources each, and one with the most pairs in a group.
-func TestHugeQueues(t *testing.T) {
-	c := alone(t)
-	prefix := harness.Name("huge")
-	create := func(group, flavors int) {
-		for f := range flavors {
-			c.MustCreate(t, harness.Flavor(flavorOf(prefix, group, f)))
+// hugeFlavors creates the flavors of the groups [from, to) and leaves them to the end of the cluster.
+func hugeFlavors(t *testing.T, c *harness.Cluster, prefix string, from, to, flavors int) {
+	t.Helper()
+	failed := make(chan error, to-from)
+	for group := from; group < to; group++ {
+		go func() {
+			var err error
+			for f := range flavors {
+				if _, e := c.Create(t.Context(), harness.Flavor(flavorOf(prefix, group, f))); e != nil {
+					err = e
+				}
+			}
+			failed <- err
+		}()
+	}
+	for range to - from {
+		if err := <-failed; err != nil {
+			t.Fatal(err)
 		}
 	}
-	wide := []any{}
-	for group := range 16 {
-		create(group, 16)
-		wide = append(wide, grid(prefix, group, 16, 16))
-	}
-	create(16, 64)
-	long := []any{grid(prefix, 16, 64, 8)}
+}
 
-	cohort := harness.Name("org")
-	queue := func(groups []any) harness.Queue {
-		q := harness.Queue{Local: "main", Cluster: harness.Name("huge"), Namespace: c.Namespace(t)}
-		object := harness.Parsef("{apiVersion: kueue.x-k8s.io/v1beta2, kind: ClusterQueue, metadata: {name: %s}, spec: {namespaceSelector: {}, cohortName: %s, %s, flavorFungibility: {whenCanBorrow: TryNextFlavor, whenCanPreempt: TryNextFlavor}}}", q.Cluster, cohort, reclaimBoth)
-		harness.Set(object, groups, "spec", "resourceGroups")
-		c.MustCreate(t, object)
-		c.MustCreate(t, harness.LocalQueue(q.Namespace, q.Local, q.Cluster))
-		c.ExpectCondition(t, kueue("ClusterQueue"), "", q.Cluster, "Active", "True", "Ready")
-		return q
+// hugeQueue makes a ClusterQueue of these groups that looks at all flavors before it borrows.
+func hugeQueue(t *testing.T, c *harness.Cluster, cohort string, groups []any) harness.Queue {
+	t.Helper()
+	q := harness.Queue{Local: "main", Cluster: harness.Name("huge"), Namespace: c.Namespace(t)}
+	object := harness.Parsef("{apiVersion: kueue.x-k8s.io/v1beta2, kind: ClusterQueue, metadata: {name: %s}, spec: {namespaceSelector: {}, cohortName: %s, %s, flavorFungibility: {whenCanBorrow: TryNextFlavor, whenCanPreempt: TryNextFlavor}}}", q.Cluster, cohort, reclaimBoth)
+	harness.Set(object, groups, "spec", "resourceGroups")
+	c.MustCreate(t, object)
+	c.MustCreate(t, harness.LocalQueue(q.Namespace, q.Local, q.Cluster))
+	// The API server needs its time for an object of this size.
+	harness.EventuallyWithin(t, 3*harness.Patience, q.Cluster+" is active", func() error {
+		have := harness.ConditionOf(c.Get(t, kueue("ClusterQueue"), "", q.Cluster), "Active")
+		if have.Status != "True" {
+			return fmt.Errorf("it is %+v", have)
+		}
+		return nil
+	})
+	return q
+}
+
+// TestHugeQueues has ClusterQueues in a cohort that are as large as the API allows in one way or the
+// other: 16 groups, 256 resources, 64 flavors in a group, 512 pairs in a group.
+func TestHugeQueues(t *testing.T) {
+	const groups, flavors, resources = 16, 8, 16
+	c := alone(t)
+	prefix, long, cohort := harness.Name("wide"), harness.Name("long"), harness.Name("org")
+	hugeFlavors(t, c, prefix, 0, groups, flavors)
+	hugeFlavors(t, c, long, groups, groups+1, 64)
+	wide, names := []any{}, []string{}
+	for group := range groups {
+		wide = append(wide, grid(prefix, group, flavors, resources))
+		names = append(names, resource(group, 0), resource(group, resources-1))
 	}
-	first, second, third := queue(wide), queue(wide), queue(long)
-	names := []string{}
-	for group := range 16 {
-		names = append(names, resource(group, 0), resource(group, 15))
-	}
-	start := func(q harness.Queue, amount string, names ...string) *unstructured.Unstructured {
-		job := c.MustCreate(t, extended(q, amount, names...))
+	first := hugeQueue(t, c, cohort, wide)
+	second := hugeQueue(t, c, cohort, append(wide[:4:4], grid(long, groups, 64, 8)))
+	start := func(q harness.Queue, names ...string) *unstructured.Unstructured {
+		job := c.MustCreate(t, extended(q, "10", names...))
 		c.ExpectSuspended(t, q.Namespace, job.GetName(), false)
 		return job
 	}
-	// Only the last flavor of each group has ten; twice that is there, by borrowing.
-	start(first, "10", names...)
-	borrower := start(first, "10", names...)
-	for group := range 16 {
-		admission := harness.ConditionOf(workload(t, first, borrower.GetName()), "Admitted")
-		if admission.Status != "True" {
-			t.Fatalf("not admitted: %+v", admission)
-		}
-		have := assigned(workload(t, first, borrower.GetName()), resource(group, 15))
-		if want := flavorOf(prefix, group, 15); have != want {
-			t.Errorf("%s comes from flavor %s, want %s", resource(group, 15), have, want)
+	// Only the last flavor of each group has ten; twice that is there, where two have it.
+	own := extended(first, "10", names...)
+	key, class, _ := strings.Cut(priority(t, 100), "=")
+	own.SetLabels(map[string]string{"kueue.x-k8s.io/queue-name": first.Local, key: class})
+	c.MustCreate(t, own)
+	c.ExpectSuspended(t, first.Namespace, own.GetName(), false)
+	borrower := start(first, names[:8]...)
+	for group := range 4 {
+		for _, r := range []string{resource(group, 0), resource(group, resources-1)} {
+			have := assigned(workload(t, first, borrower.GetName()), r)
+			if want := flavorOf(prefix, group, flavors-1); have != want {
+				t.Errorf("%s comes from flavor %s, want %s", r, have, want)
+			}
 		}
 	}
 	// The other one takes it back.
-	start(second, "10", names...)
+	start(second, names[:8]...)
 	c.ExpectSuspended(t, first.Namespace, borrower.GetName(), true)
-	c.ExpectMessage(t, first.Namespace, borrower.GetName(), "WaitingForQuota", "10 more needed")
-	start(third, "10", resource(16, 0), resource(16, 7))
-	waiting := c.MustCreate(t, extended(third, "11", resource(16, 3)))
-	c.ExpectMessage(t, third.Namespace, waiting.GetName(), "ExceedsMaxQuota", flavorOf(prefix, 16, 63))
-
+	c.ExpectMessage(t, first.Namespace, borrower.GetName(), "WaitingForQuota", flavorOf(prefix, 3, flavors-1), "10 more needed")
+	start(second, resource(groups, 0), resource(groups, 7))
+	waiting := c.MustCreate(t, extended(second, "11", resource(groups, 3)))
+	c.ExpectMessage(t, second.Namespace, waiting.GetName(), "ExceedsMaxQuota", flavorOf(long, groups, 63))
 	settled(t, c)
 }
 

@@ -1,7 +1,9 @@
 package quota
 
 import (
+	"context"
 	"fmt"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -194,6 +196,34 @@ func TestStopPolicies(t *testing.T) {
 	h.await(t, own, out, "Evicted=True LocalQueueStopped")
 	c.ExpectSuspended(t, other.Namespace, greedy, false)
 	o.expectUsage(other, 7, 3)
+}
+
+// TestExamples applies examples/cohort as it is.
+func TestExamples(t *testing.T) {
+	c := cluster(t)
+	apply := func(name string) {
+		t.Helper()
+		c.Kubectl(t, "apply", "--filename", filepath.Join(harness.Root(), "examples", "cohort", name))
+	}
+	t.Cleanup(func() {
+		directory := filepath.Join(harness.Root(), "examples", "cohort")
+		if _, err := c.Run(context.Background(), "", "kubectl", "delete", "--wait=false", "--filename", directory); err != nil {
+			t.Error(err)
+		}
+	})
+	h := remember(t)
+	apply("1-teams.yaml")
+	apply("2-borrow.yaml")
+	c.ExpectSuspended(t, "research", "sweep", false)
+	o := org{t: t, c: c}
+	o.expectUsage(harness.Queue{Cluster: "research"}, 8, 4)
+	apply("3-reclaim.yaml")
+	out := h.await(t, "sweep", 0, "Evicted=True Preempted", "Preempted=True InCohortReclamation")
+	h.await(t, "release", 0, "QuotaReserved=True")
+	c.ExpectMessage(t, "research", "sweep", "WaitingForQuota", "cpu", "shared-nodes", "2 more needed")
+	h.await(t, "release", 0, "Finished=True")
+	h.await(t, "sweep", out, "Admitted=True", "Evicted=False")
+	h.await(t, "sweep", out, "Finished=True")
 }
 
 // hold sets the stop policy of a ClusterQueue.

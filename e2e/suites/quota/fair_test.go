@@ -100,27 +100,7 @@ func sharesByWeight(t *testing.T, c *harness.Cluster) (org, []harness.Queue) {
 		}
 		return nil
 	})
-	// What the victims are told.
-	victims := 0
-	for _, q := range teams[:2] {
-		workloads, err := c.List(t.Context(), kueue("Workload"), q.Namespace, "")
-		if err != nil {
-			t.Fatal(err)
-		}
-		for i := range workloads {
-			preempted := harness.ConditionOf(&workloads[i], "Preempted")
-			if preempted.Status != "True" {
-				continue
-			}
-			victims++
-			if preempted.Reason != "InCohortFairSharing" || !strings.Contains(preempted.Message, "due to Fair Sharing within the cohort") {
-				t.Errorf("a victim is told %s: %s", preempted.Reason, preempted.Message)
-			}
-		}
-	}
-	if victims < 6 {
-		t.Errorf("%d victims, at least 6 had to make room", victims)
-	}
+	o.expectFairVictims(teams[:2], 6)
 	// A team that has nothing to run leaves its share to the others: 8 CPUs by 1 and 2.
 	for _, job := range o.jobs(teams[0]) {
 		c.Delete(t, harness.JobKind, teams[0].Namespace, job)
@@ -133,6 +113,31 @@ func sharesByWeight(t *testing.T, c *harness.Cluster) (org, []harness.Queue) {
 		return nil
 	})
 	return o, teams
+}
+
+// expectFairVictims: at least so many Jobs had to make room, and their Workloads say why.
+func (o org) expectFairVictims(teams []harness.Queue, atLeast int) {
+	o.t.Helper()
+	victims := 0
+	for _, q := range teams {
+		workloads, err := o.c.List(o.t.Context(), kueue("Workload"), q.Namespace, "")
+		if err != nil {
+			o.t.Fatal(err)
+		}
+		for i := range workloads {
+			preempted := harness.ConditionOf(&workloads[i], "Preempted")
+			if preempted.Status != "True" {
+				continue
+			}
+			victims++
+			if preempted.Reason != "InCohortFairSharing" || !strings.Contains(preempted.Message, "due to Fair Sharing within the cohort") {
+				o.t.Errorf("a victim is told %s: %s", preempted.Reason, preempted.Message)
+			}
+		}
+	}
+	if victims < atLeast {
+		o.t.Errorf("%d victims, at least %d had to make room", victims, atLeast)
+	}
 }
 
 // sharesInATree: a department of weight 2 with one team, beside a team of weight 1. Shares are
