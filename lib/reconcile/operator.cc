@@ -42,7 +42,9 @@ Operator::Operator(const state::Settings& settings, OperatorOptions options,
       sink_(sink),
       observer_(observer),
       world_(settings),
-      recorder_(options_.events) {}
+      recorder_(options_.events),
+      waiting_pace_(options_.waiting_burst, options_.waiting_per_second),
+      queue_pace_(options_.queue_status_burst, options_.queue_status_per_second) {}
 
 void Operator::Step(const state::Event& event, absl::Time now) {
   if (const auto* object = std::get_if<state::ObjectEvent>(&event)) {
@@ -88,7 +90,7 @@ void Operator::OnObject(const state::ObjectEvent& event, absl::Time now) {
       observer_->OnWorkload(before.get(), after.get(), now);
     }
     if (after == nullptr) {
-      waiting_.erase(ref.key);
+      ForgetWaiting(ref.key);
       said_at_.erase(ref.key);
     }
     if (!world_.IsAssumed(ref.key)) settling_.erase(ref.key);
@@ -119,7 +121,10 @@ void Operator::OnReply(const state::Reply& reply, absl::Time now) {
   in_flight_.erase(found);
   if (!write.action.best_effort) --essential_in_flight_;
   for (const state::Ref& ref : {write.target, write.owner}) {
-    if (--busy_[ref] == 0) busy_.erase(ref);
+    if (--busy_[ref] == 0) {
+      busy_.erase(ref);
+      if (held_.erase(ref) > 0 && leading_) dirty_.insert(ref);
+    }
     if (write.target == write.owner) break;
   }
   if (write.action.kind == api::Kind::kEvent) return;  // nothing depends on it
@@ -187,6 +192,9 @@ void Operator::OnLeader(bool leading) {
     TouchAll();
   } else {
     dirty_.clear();
+    held_.clear();
+    counts_.clear();
+    counts_due_.clear();
     // Nobody here will write them any more.
     for (const auto& [key, eviction] : evictions_) world_.ForgetEviction(key);
     evictions_.clear();
@@ -214,8 +222,8 @@ void Operator::TouchAll() {
 }
 
 bool Operator::Idle() const {
-  return dirty_.empty() && in_flight_.empty() && waiting_.empty() && settling_.empty() &&
-         evictions_.empty() && events_.empty() && !world_.HasReleases();
+  return dirty_.empty() && counts_.empty() && in_flight_.empty() && waiting_.empty() &&
+         settling_.empty() && evictions_.empty() && events_.empty() && !world_.HasReleases();
 }
 
 void Operator::Run(absl::Time now) {
@@ -223,6 +231,7 @@ void Operator::Run(absl::Time now) {
   FireTimers(now);
   Admit(now);
   SendEvictions(now);
+  TakeCounts(now);
   ReconcileDirty(now);
   SayWhyWaiting(now);
   SendEvents(now);
@@ -234,16 +243,20 @@ absl::Time Operator::NextDue(absl::Time now) const {
   if (const std::optional<absl::Time> due = world_.queues().NextDue()) next = std::min(next, *due);
   const bool room = essential_in_flight_ < options_.max_in_flight;
   if (room && (world_.HasReleases() || world_.queues().HasHeads(now))) return now;
-  if (!waiting_.empty() || !evictions_.empty()) next = std::min(next, now + absl::Milliseconds(50));
+  if (!evictions_.empty()) next = std::min(next, now + absl::Milliseconds(50));
+  if (!waiting_due_.empty()) {
+    const absl::Time pause =
+        now < admitted_at_ + options_.calm_after ? now + absl::Milliseconds(200) : now;
+    next = std::min(next, std::max({waiting_due_.begin()->first, waiting_pace_.Next(now), pause}));
+  }
+  if (!counts_due_.empty()) {
+    next = std::min(next, std::max(counts_due_.begin()->first, queue_pace_.Next(now)));
+  }
   if (!events_.empty()) {
     next = std::min(next,
                     std::max(events_.front().recorded + options_.event_patience, next_late_event_));
   }
-  const bool work = room && std::any_of(dirty_.begin(), dirty_.end(), [&](const state::Ref& ref) {
-                      const auto blocked = blocked_.find(ref);
-                      return !Busy(ref) && (blocked == blocked_.end() || blocked->second <= now);
-                    });
-  return work ? now : next;
+  return room && !dirty_.empty() ? now : next;
 }
 
 void Operator::WakeAt(const state::Ref& ref, absl::Time time) {
@@ -285,7 +298,10 @@ void Operator::FireTimers(absl::Time now) {
 void Operator::Record(const Note& note, absl::Time now) {
   if (!leading_) return;
   std::optional<state::Action> action = recorder_.Record(note, now);
-  if (!action || events_.size() >= options_.max_waiting_events) return;
+  const bool routine =
+      !note.warning && (note.reason == api::kQuotaReserved || note.reason == api::kAdmitted);
+  const size_t most = routine ? options_.max_routine_events : options_.max_waiting_events;
+  if (!action || events_.size() >= most) return;
   std::string body = std::exchange(action->body, api::Json()).Text();
   events_.push_back({now, *std::move(action), std::move(body)});
 }

@@ -27,6 +27,7 @@
 
 #include "admission/cycle.h"
 #include "reconcile/event_recorder.h"
+#include "reconcile/pace.h"
 #include "reconcile/reconcilers.h"
 #include "state/world.h"
 
@@ -52,17 +53,26 @@ class Observer {
 
 struct OperatorOptions {
   EventRecorderOptions events;
-  // The status of a queue is written at most once in this time.
+  // The status of a queue is written at most once in this time, and where only counts changed, all
+  // queues together at this pace.
   absl::Duration queue_status_interval = absl::Seconds(1);
-  // Writes that only say why a Workload waits: so many at once and a second.
+  int queue_status_burst = 100;
+  int queue_status_per_second = 20;
+  // Writes that only say why a Workload waits: so many at once and a second. While admissions are
+  // written they get no time of their own, but so many hundredths of a write for every admission.
   int waiting_burst = 200;
   int waiting_per_second = 100;
+  int waiting_per_hundred_admissions = 3;
+  absl::Duration calm_after = absl::Seconds(1);  // without an admission
   // A new text for the same reason follows the last one after this time at the earliest.
   absl::Duration waiting_text_interval = absl::Seconds(5);
   // Kubernetes events wait until no other write is on its way, at most this long, and then go out
   // at this pace: on a busy API server they would take the time that admissions need.
   absl::Duration event_patience = absl::Seconds(5);
-  int late_events_per_second = 50;
+  int late_events_per_second = 20;
+  // Above the first number, what only tells of a successful admission is left out; above the second
+  // everything is.
+  size_t max_routine_events = 2000;
   size_t max_waiting_events = 20000;
   size_t max_in_flight = 2000;   // no new writes above this
   size_t max_reconciles = 1000;  // per Run
@@ -108,7 +118,8 @@ class Operator {
   struct WaitingText {
     std::string reason;
     std::string message;
-    std::vector<queueing::PodSetRequests> requests;
+    std::vector<queueing::PodSetRequests> requests;  // empty: not known here
+    absl::Time due = absl::InfinitePast();
   };
 
   // Thousands of these may wait, so the body is text until it is sent.
@@ -130,7 +141,12 @@ class Operator {
   void SendEvictions(absl::Time now);
   bool SendEviction(const ObjectKey& key, const Eviction& eviction, absl::Time now);
   void SayWhyWaiting(absl::Time now);
-  bool SayWhyWaiting(const ObjectKey& key, const WaitingText& text, absl::Time now);
+  void SetWaiting(const ObjectKey& key, WaitingText text, absl::Time now);
+  void ForgetWaiting(const ObjectKey& key);
+  // When to try again; InfinitePast when there is nothing (more) to say about the Workload.
+  absl::Time SayWhyWaiting(const ObjectKey& key, const WaitingText& text, absl::Time now);
+  void CountLater(const state::Ref& queue, absl::Time now);
+  void TakeCounts(absl::Time now);
   void ReconcileDirty(absl::Time now);
   Plan PlanFor(const state::Ref& ref, absl::Time now) const;
   bool DeferQueueStatus(const state::Ref& ref, absl::Time now);
@@ -158,6 +174,7 @@ class Operator {
   bool leading_ = false;
 
   state::Refs dirty_;
+  state::Refs held_;  // dirty, but a write is on its way
   absl::btree_map<state::Ref, absl::Time> timers_;
   absl::btree_set<std::pair<absl::Time, state::Ref>> due_;
   absl::btree_map<state::Ref, absl::Time> blocked_;    // not before that instant
@@ -175,10 +192,15 @@ class Operator {
   absl::Time next_late_event_ = absl::InfinitePast();
   absl::btree_map<ObjectKey, Eviction> evictions_;  // not written yet
   absl::btree_map<ObjectKey, WaitingText> waiting_;
+  absl::btree_set<std::pair<absl::Time, ObjectKey>> waiting_due_;
   absl::btree_map<ObjectKey, absl::Time> said_at_;
-  double waiting_tokens_ = 0;
-  absl::Time waiting_filled_ = absl::InfinitePast();
+  Pace waiting_pace_;
+  absl::Time admitted_at_ = absl::InfinitePast();  // the last one
   absl::btree_map<state::Ref, absl::Time> queue_status_at_;
+  // Queues of which only counts changed, and when their status is due.
+  absl::btree_map<state::Ref, absl::Time> counts_;
+  absl::btree_set<std::pair<absl::Time, state::Ref>> counts_due_;
+  Pace queue_pace_;
 
   uint64_t rejected_ = 0;
   absl::btree_map<state::Ref, std::string> rejection_texts_;

@@ -8,6 +8,7 @@
 #include <absl/time/time.h>
 
 #include <algorithm>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -32,11 +33,19 @@ struct Write {
   std::vector<Note> notes;  // recorded when the write succeeded
 };
 
+// Why a Workload waits, in the granular scheme. Writing it helps whoever looks and nothing else, so
+// it is done when there is time.
+struct WaitingReason {
+  std::string reason;
+  std::string message;
+};
+
 struct Plan {
   // Sent in order; the object is not reconciled again before all have been answered.
   std::vector<Write> writes;
   // Recorded at once.
   std::vector<Note> notes;
+  std::optional<WaitingReason> waiting;
   // Look again at this instant even if nothing changes.
   absl::Time recheck = absl::InfiniteFuture();
 

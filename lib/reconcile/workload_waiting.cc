@@ -72,8 +72,9 @@ bool WorkloadPass::WaitingInQueue(const std::string& reason) {
                            reason == admission::kSuspended || reason == "Pending";
   const std::optional<std::string> bypass = world_.queues().BypassReason(key);
   if (bypass && replaceable) {
-    return SayWaiting(
-        *bypass, "Bypassed scheduling evaluation because an equivalent workload recently failed");
+    plan_.waiting = WaitingReason{
+        *bypass, "Bypassed scheduling evaluation because an equivalent workload recently failed"};
+    return true;
   }
   const bool stale = reason == admission::kDeactivated || reason == admission::kSuspended ||
                      (reason == admission::kMisconfigured && !HasProblems());

@@ -16,6 +16,7 @@
 #include <optional>
 #include <string>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 #include "admission/snapshot.h"
@@ -131,6 +132,8 @@ class World {
   std::vector<std::string> UsersOfFlavor(const std::string& flavor) const;
   std::vector<std::string> UsersOfCheck(const std::string& check) const;
 
+  // Queues and cohorts of which only counts, usage or shares changed since the last call.
+  Refs TakeCounted() { return std::exchange(counted_, {}); }
   // Moves workloads whose chances changed since the last call back into their queues.
   void RunReleases(absl::Time now);
   bool HasReleases() const { return !releases_.empty(); }
@@ -189,10 +192,10 @@ class World {
 
   void IndexWorkload(const ObjectKey& key, const api::Workload& workload, bool add);
   // Brings totals and quota in line with the workload as it is (or is assumed to be).
-  void Account(const ObjectKey& key, Refs& touched);
+  void Account(const ObjectKey& key);
   void AddContribution(const Contribution& contribution, int32_t sign);
   // Puts the workload into its queue, refreshes it there, or takes it out.
-  void Enqueue(const ObjectKey& key, absl::Time now, Refs& touched);
+  void Enqueue(const ObjectKey& key, absl::Time now);
   void EnqueueNamespace(const std::string& ns, absl::Time now, Refs& touched);
   void RefreshActivity(const std::string& cluster_queue, Refs& touched);
   // The LocalQueues of the ClusterQueue and their Workloads.
@@ -227,6 +230,7 @@ class World {
   absl::btree_map<api::Kind, absl::btree_set<ObjectKey>> listing_;  // keys seen by a running list
 
   Refs unreadable_;
+  Refs counted_;
 
   absl::btree_map<ObjectKey, WorkloadPtr> assumed_;
   absl::btree_map<ObjectKey, std::string> evicting_;  // UIDs of assumed victims

@@ -254,7 +254,7 @@ void World::LocalQueueChanged(const ObjectKey& key, const api::LocalQueue* befor
   }
   for (const ObjectKey& workload : WorkloadsOfLocalQueue(key)) {
     touched.insert({api::Kind::kWorkload, workload});
-    Enqueue(workload, now, touched);
+    Enqueue(workload, now);
   }
 }
 

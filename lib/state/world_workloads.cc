@@ -50,8 +50,8 @@ void World::WorkloadChanged(const ObjectKey& key, const api::Workload* before,
                       !queueing::HoldsQuota(*after);
     if (over && !assumed_.contains(key)) evicting_.erase(evicting);
   }
-  Account(key, touched);
-  Enqueue(key, now, touched);
+  Account(key);
+  Enqueue(key, now);
 }
 
 void World::IndexWorkload(const ObjectKey& key, const api::Workload& workload, bool add) {
@@ -85,7 +85,7 @@ void World::AddContribution(const Contribution& contribution, int32_t sign) {
   }
 }
 
-void World::Account(const ObjectKey& key, Refs& touched) {
+void World::Account(const ObjectKey& key) {
   const std::shared_ptr<const api::Workload> workload = AssumedOrStored(key);
   std::optional<Contribution> next;
   if (workload != nullptr && queueing::HoldsQuota(*workload) && workload->status.admission) {
@@ -111,15 +111,15 @@ void World::Account(const ObjectKey& key, Refs& touched) {
     // admitted gives nothing back.
     const bool same = next && next->cluster_queue == old.cluster_queue && next->usage == old.usage;
     if (!same) releases_.insert(old.cluster_queue);
-    touched.insert({api::Kind::kClusterQueue, {"", old.cluster_queue}});
-    TouchCohorts(old.cluster_queue, touched);
-    touched.insert({api::Kind::kLocalQueue, old.local_queue});
+    counted_.insert({api::Kind::kClusterQueue, {"", old.cluster_queue}});
+    TouchCohorts(old.cluster_queue, counted_);
+    counted_.insert({api::Kind::kLocalQueue, old.local_queue});
   }
   if (next) {
     AddContribution(*next, 1);
-    touched.insert({api::Kind::kClusterQueue, {"", next->cluster_queue}});
-    TouchCohorts(next->cluster_queue, touched);
-    touched.insert({api::Kind::kLocalQueue, next->local_queue});
+    counted_.insert({api::Kind::kClusterQueue, {"", next->cluster_queue}});
+    TouchCohorts(next->cluster_queue, counted_);
+    counted_.insert({api::Kind::kLocalQueue, next->local_queue});
     contributions_.emplace(key, *std::move(next));
   }
 }
@@ -170,10 +170,10 @@ void World::ForgetEviction(const ObjectKey& key) {
   ListReserved(key);
 }
 
-void World::Enqueue(const ObjectKey& key, absl::Time now, Refs& touched) {
+void World::Enqueue(const ObjectKey& key, absl::Time now) {
   const auto touch = [&](const queueing::WorkloadInfo& info) {
-    touched.insert({api::Kind::kClusterQueue, {"", info.cluster_queue}});
-    touched.insert({api::Kind::kLocalQueue, info.local_queue});
+    counted_.insert({api::Kind::kClusterQueue, {"", info.cluster_queue}});
+    counted_.insert({api::Kind::kLocalQueue, info.local_queue});
   };
   const queueing::WorkloadInfoPtr old = queues_.Find(key);
   const std::shared_ptr<const api::Workload> workload = workloads_.Find(key);
@@ -213,7 +213,7 @@ void World::EnqueueNamespace(const std::string& ns, absl::Time now, Refs& touche
     if (queues_.Find(it->first) == nullptr) continue;
     // Requests may differ now: make the pending entry anew.
     queues_.Remove(it->first);
-    Enqueue(it->first, now, touched);
+    Enqueue(it->first, now);
   }
 }
 
@@ -221,15 +221,14 @@ void World::Assume(std::shared_ptr<const api::Workload> admitted) {
   const ObjectKey key = admitted->metadata.Key();
   queues_.Remove(key);
   assumed_.insert_or_assign(key, std::move(admitted));
-  Refs touched;  // the queues' own keys follow when the write is confirmed
-  Account(key, touched);
+  Account(key);
 }
 
 void World::Forget(const ObjectKey& key, absl::Time now, Refs& touched) {
   if (assumed_.erase(key) == 0) return;
   touched.insert({api::Kind::kWorkload, key});
-  Account(key, touched);
-  Enqueue(key, now, touched);
+  Account(key);
+  Enqueue(key, now);
 }
 
 std::vector<ObjectKey> World::WorkloadsOwnedBy(const std::string& ns, const std::string& kind,

@@ -62,6 +62,24 @@ cluster's own parts from working.
   - name: not-from-the-controller
     expression: request.userInfo.username != {{ printf "system:serviceaccount:%s:%s" $root.Release.Namespace $settings.serviceAccount | squote }}
   {{- end }}
+  {{- if and (eq .kind "workload") (eq $verb "mutate") }}
+  # The only default is about minCount; most Workloads need no call.
+  - name: has-min-count
+    expression: object.spec.?podSets.orValue([]).exists(podSet, has(podSet.minCount))
+  {{- end }}
+  {{- if and (eq .kind "workload") (eq $verb "validate") }}
+  # A status in which only conditions other than QuotaReserved change breaks no rule but those of the
+  # schema.
+  - name: more-than-conditions
+    expression: >-
+      request.subResource != 'status' ||
+      object.?status.?admission.orValue({}) != oldObject.?status.?admission.orValue({}) ||
+      object.?status.?admissionChecks.orValue([]) != oldObject.?status.?admissionChecks.orValue([]) ||
+      object.?status.?reclaimablePods.orValue([]) != oldObject.?status.?reclaimablePods.orValue([]) ||
+      object.?status.?clusterName.orValue('') != oldObject.?status.?clusterName.orValue('') ||
+      object.?status.?conditions.orValue([]).exists(c, c.type == 'QuotaReserved' && c.status == 'True') !=
+      oldObject.?status.?conditions.orValue([]).exists(c, c.type == 'QuotaReserved' && c.status == 'True')
+  {{- end }}
   rules:
   - apiGroups: [{{ .group | quote }}]
     apiVersions: [{{ .version }}]

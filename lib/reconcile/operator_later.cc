@@ -1,0 +1,104 @@
+// The work of the Operator that can wait: telling why Workloads wait, and counts of queues.
+#include "admission/conditions.h"
+#include "api/names.h"
+#include "reconcile/operator.h"
+
+namespace sluice::reconcile {
+
+void Operator::SetWaiting(const ObjectKey& key, WaitingText text, absl::Time now) {
+  const auto found = waiting_.find(key);
+  // Whoever waits longest for a text gets it first, also when it changed in between.
+  text.due = found == waiting_.end() ? now : found->second.due;
+  waiting_due_.insert({text.due, key});
+  waiting_.insert_or_assign(key, std::move(text));
+}
+
+void Operator::ForgetWaiting(const ObjectKey& key) {
+  const auto found = waiting_.find(key);
+  if (found == waiting_.end()) return;
+  waiting_due_.erase({found->second.due, key});
+  waiting_.erase(found);
+}
+
+// While admissions go out, their writes are worth more than texts about those that wait.
+void Operator::SayWhyWaiting(absl::Time now) {
+  const bool calm = now >= admitted_at_ + options_.calm_after;
+  while (!waiting_due_.empty() && waiting_due_.begin()->first <= now &&
+         waiting_pace_.Ready(now, calm)) {
+    const ObjectKey key = waiting_due_.begin()->second;
+    WaitingText& text = waiting_.at(key);
+    const absl::Time again = SayWhyWaiting(key, text, now);
+    if (again <= now) {
+      ForgetWaiting(key);
+      continue;
+    }
+    waiting_due_.erase({text.due, key});
+    text.due = again;
+    waiting_due_.insert({again, key});
+  }
+}
+
+absl::Time Operator::SayWhyWaiting(const ObjectKey& key, const WaitingText& text, absl::Time now) {
+  constexpr absl::Time kDone = absl::InfinitePast();
+  const state::Ref ref{api::Kind::kWorkload, key};
+  const auto workload = world_.workloads().Find(key);
+  if (workload == nullptr || world_.IsAssumed(key) ||
+      world_.queues().PlaceOf(key) == queueing::Place::kNone) {
+    return kDone;
+  }
+  if (Busy(ref)) return now + absl::Milliseconds(50);
+  if (const auto blocked = blocked_.find(ref); blocked != blocked_.end() && blocked->second > now) {
+    return blocked->second;
+  }
+  // What an equivalent workload was told must not replace what was found about this one since.
+  if (text.requests.empty() && !ReconcileWorkload(world_, key, now).waiting) return kDone;
+  const admission::StatusOptions status_options = StatusOptionsOf(world_.settings());
+  const std::string reason = admission::PendingReason(text.reason, true, status_options);
+  const api::Condition* old = api::FindCondition(workload->status.conditions, api::kQuotaReserved);
+  const bool same_reason =
+      old != nullptr && old->status == api::ConditionStatus::kFalse && old->reason == reason;
+  if (same_reason) {
+    const auto said = said_at_.find(key);
+    if (said != said_at_.end() && now - said->second < options_.waiting_text_interval) {
+      return old->message == text.message ? kDone : said->second + options_.waiting_text_interval;
+    }
+  }
+  api::Workload next = *workload;
+  if (!admission::SetPending(next, reason, text.message,
+                             text.requests.empty() ? nullptr : &text.requests, now,
+                             status_options)) {
+    return kDone;
+  }
+  waiting_pace_.Take();
+  std::vector<Note> notes;
+  // An equivalent workload's event has said it already, and a text of its own need not wait.
+  if (!text.requests.empty()) {
+    said_at_[key] = now;
+    notes.push_back(WorkloadNote(next, kAdmissionSource, true, reason, text.message));
+  }
+  Send(WorkloadStatusAction(world_, std::move(next), now, true), ref, std::move(notes));
+  return kDone;
+}
+
+void Operator::CountLater(const state::Ref& queue, absl::Time now) {
+  if (!leading_ || counts_.contains(queue)) return;
+  const auto last = queue_status_at_.find(queue);
+  const absl::Time due = last == queue_status_at_.end()
+                             ? now
+                             : std::max(now, last->second + options_.queue_status_interval);
+  counts_[queue] = due;
+  counts_due_.insert({due, queue});
+}
+
+void Operator::TakeCounts(absl::Time now) {
+  for (const state::Ref& ref : world_.TakeCounted()) CountLater(ref, now);
+  while (!counts_due_.empty() && counts_due_.begin()->first <= now && queue_pace_.Ready(now)) {
+    const state::Ref ref = counts_due_.begin()->second;
+    counts_due_.erase(counts_due_.begin());
+    counts_.erase(ref);
+    queue_pace_.Take();
+    dirty_.insert(ref);
+  }
+}
+
+}  // namespace sluice::reconcile

@@ -1,0 +1,44 @@
+// Pace: so many at once, so many a second (a token bucket), by the time that the caller gives.
+//
+// Thread-compatible, no clock. Time that goes backwards adds nothing.
+#pragma once
+
+#include <absl/time/time.h>
+
+#include <algorithm>
+#include <cstdint>
+
+namespace sluice::reconcile {
+
+class Pace {
+ public:
+  Pace(int burst, int per_second)
+      : burst_(int64_t{burst} * kOne), per_second_(per_second), left_(burst_) {}
+
+  // Whether one can be taken now. `refill`: whether time adds to what is left.
+  bool Ready(absl::Time now, bool refill = true) {
+    if (refill && now > filled_ && filled_ != absl::InfinitePast()) {
+      const int64_t micros = absl::ToInt64Microseconds(std::min(now - filled_, absl::Hours(1)));
+      left_ = std::min(burst_, left_ + micros * per_second_);
+    }
+    filled_ = std::max(filled_, now);
+    return left_ >= kOne;
+  }
+  void Take() { left_ -= kOne; }
+  // Adds so many hundredths.
+  void Give(int hundredths) { left_ = std::min(burst_, left_ + kOne / 100 * hundredths); }
+  // When Ready becomes true by time alone.
+  absl::Time Next(absl::Time now) const {
+    if (left_ >= kOne) return now;
+    return now + absl::Microseconds((kOne - left_) / per_second_ + 1);
+  }
+
+ private:
+  static constexpr int64_t kOne = 1'000'000;
+  int64_t burst_;
+  int64_t per_second_;
+  int64_t left_;
+  absl::Time filled_ = absl::InfinitePast();
+};
+
+}  // namespace sluice::reconcile
