@@ -4,6 +4,7 @@ import (
 	"io"
 	"net"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -12,6 +13,7 @@ import (
 // controller.
 type service struct {
 	listener net.Listener
+	accepted atomic.Int64
 
 	mu       sync.Mutex
 	backends []string
@@ -26,6 +28,14 @@ func (c *Cluster) startService() error {
 	c.service = &service{listener: listener}
 	go c.service.accept()
 	return nil
+}
+
+// WebhookConnections is the number of connections that the API server has opened to the webhooks.
+func (c *Cluster) WebhookConnections() int64 {
+	if c.service == nil {
+		return 0
+	}
+	return c.service.accepted.Load()
 }
 
 // URL is where the API server finds the webhooks.
@@ -72,6 +82,7 @@ func (s *service) accept() {
 		if err != nil {
 			return
 		}
+		s.accepted.Add(1)
 		go s.forward(client)
 	}
 }

@@ -22,12 +22,15 @@ import (
 // client sends bytes and hands out bytes: no objects are built on our side of the connection.
 type client struct {
 	rest *rest.RESTClient
+	// slots holds as many tokens as there are writes on their way; it has room for those allowed.
+	slots chan struct{}
 	// writes counts the requests that change something, also those that fail.
 	writes atomic.Int64
 }
 
-// newClient makes a client with a connection of its own and without a limit on requests.
-func newClient(base *rest.Config) (*client, error) {
+// newClient makes a client with a connection of its own, with that many writes at a time and without
+// a limit on their rate.
+func newClient(base *rest.Config, atATime int) (*client, error) {
 	config := rest.CopyConfig(base)
 	config.QPS = -1
 	config.NegotiatedSerializer = scheme.Codecs.WithoutConversion()
@@ -37,7 +40,7 @@ func newClient(base *rest.Config) (*client, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &client{rest: unversioned}, nil
+	return &client{rest: unversioned, slots: make(chan struct{}, atATime)}, nil
 }
 
 // path is the path of the objects of the scenario's kind; no namespace means all of them.
@@ -58,11 +61,14 @@ func worthAnotherTry(err error) bool {
 		apierrors.IsTimeout(err) || apierrors.IsInternalError(err) || apierrors.IsServiceUnavailable(err)
 }
 
-// attempts repeats a request that fails for a passing reason.
-func attempts(ctx context.Context, do func() error) error {
+// write sends a request that changes something, again if it fails for a passing reason.
+func (c *client) write(ctx context.Context, send func() error) error {
+	c.slots <- struct{}{}
+	defer func() { <-c.slots }()
 	wait := 20 * time.Millisecond
 	for try := 1; ; try++ {
-		err := do()
+		c.writes.Add(1)
+		err := send()
 		if err == nil || try == 10 || !worthAnotherTry(err) || ctx.Err() != nil {
 			return err
 		}
@@ -73,8 +79,7 @@ func attempts(ctx context.Context, do func() error) error {
 
 // create creates an object; that it is there already is what an earlier, unanswered try has done.
 func (c *client) create(ctx context.Context, path string, body []byte) error {
-	return attempts(ctx, func() error {
-		c.writes.Add(1)
+	return c.write(ctx, func() error {
 		err := c.rest.Post().AbsPath(path).SetHeader("Content-Type", "application/json").
 			SetHeader("Accept", "application/json").Body(body).Do(ctx).Error()
 		if apierrors.IsAlreadyExists(err) {
@@ -87,8 +92,7 @@ func (c *client) create(ctx context.Context, path string, body []byte) error {
 // patch sends a patch and returns the version it made.
 func (c *client) patch(ctx context.Context, kind types.PatchType, path string, body []byte) (uint64, error) {
 	version := uint64(0)
-	err := attempts(ctx, func() error {
-		c.writes.Add(1)
+	err := c.write(ctx, func() error {
 		answer, err := c.rest.Patch(kind).AbsPath(path).SetHeader("Accept", "application/json").
 			Body(body).Do(ctx).Raw()
 		if err != nil {

@@ -20,7 +20,6 @@ type admitter struct {
 	plan   *plan
 	client *client
 	broken func(number int, err error)
-	slots  chan struct{}
 
 	mu            sync.Mutex
 	known         []uint8 // by item
@@ -38,7 +37,7 @@ const (
 )
 
 func newAdmitter(p *plan, c *client, broken func(int, error)) *admitter {
-	a := &admitter{plan: p, client: c, broken: broken, slots: make(chan struct{}, floorParallelism),
+	a := &admitter{plan: p, client: c, broken: broken,
 		known: make([]uint8, len(p.items)), pending: make([][]int, len(p.shapes)), shapes: make([][]int, len(p.cohorts))}
 	for range p.queues {
 		a.inUseByQueue = append(a.inUseByQueue, make([]int64, len(p.resources)))
@@ -135,8 +134,6 @@ func (a *admitter) use(number int, sign int64) {
 }
 
 func (a *admitter) write(ctx context.Context, number int) {
-	a.slots <- struct{}{}
-	defer func() { <-a.slots }()
 	path := a.plan.path(a.plan.queueOf(number).namespace) + "/" + a.plan.name(number) + "/status"
 	_, err := a.client.patch(ctx, types.MergePatchType, path, a.plan.admitPatch(a.plan.shapeOf(number), time.Now()))
 	if err != nil && ctx.Err() == nil {

@@ -133,7 +133,11 @@ func (r *run) addFigures(result *Result, created, ended time.Duration) {
 		queues -= int64(len(r.plan.queues)) // our own, to open them
 	}
 	figures["queueStatusWrites"] = float64(queues)
-	figures["eventWrites"] = float64(writesTo(result.Requests, "events") + writesTo(result.Requests, "events.events.k8s.io"))
+	events := writesTo(result.Requests, "events") + writesTo(result.Requests, "events.events.k8s.io")
+	figures["eventWrites"] = float64(events)
+	if r.scenario.Kind == KindWorkload && result.Admitted > 0 { // with Jobs others write Events too
+		figures["writesPerAdmitted"] = float64(writes+queues+events) / float64(result.Admitted)
+	}
 }
 
 func sum(counts map[string]int) int {

@@ -105,10 +105,12 @@ func measures(classes []string) []measure {
 		measure{"admittedPerSecondBest", "admissions a second, best 10 s", "/s", true, 1},
 		measure{"quotaUsePercent", "quota in use, mean over the run", "%", true, 1},
 		measure{"evictions", "evictions", "", false, 0},
+		measure{"busyAfterSeconds", "controller busy after the last finish", "s", false, 0},
 		measure{"controllerCPUSeconds", "controller, processor time", "s", false, 1},
 		measure{"controllerPeakMB", "controller, peak memory", "MB", false, 0},
 		measure{"workloadWrites", "writes to Workloads by the controller", "", false, 0},
 		measure{"workloadWritesPerAdmitted", "writes to Workloads by the controller, an admitted workload", "", false, 3},
+		measure{"writesPerAdmitted", "all writes by the controller, an admitted workload", "", false, 3},
 		measure{"queueStatusWrites", "writes to ClusterQueues and LocalQueues", "", false, 0},
 		measure{"eventWrites", "Events written", "", false, 0},
 		measure{"apiServerCPUSeconds", "API server, processor time", "s", false, 1},
@@ -116,7 +118,8 @@ func measures(classes []string) []measure {
 		measure{"apiServerPeakMB", "API server, peak memory", "MB", false, 0},
 		measure{"etcdCPUSeconds", "etcd, processor time", "s", false, 1},
 		measure{"etcdPeakMB", "etcd, peak memory", "MB", false, 0},
-		measure{"generatorCPUSeconds", "load generator, processor time", "s", false, 1})
+		measure{"webhookConnections", "connections opened to the webhooks", "", false, 0},
+		measure{"generatorCPUSeconds", "load generator and forwarding to the webhooks, processor time", "s", false, 1})
 }
 
 func (m measure) format(value float64, found bool) string {

@@ -67,7 +67,7 @@ func TestFigures(t *testing.T) {
 	for key, want := range map[string]float64{
 		"wallSeconds": 10, "createSeconds": 1, "meanWaitSeconds/small": 4, "evictions": 1,
 		"quotaUsePercent": 100 * 4.0 / 4 / 10, // 1 for 1 + 1 + 2 of 10 s
-		"workloadWrites":  4, "workloadWritesPerAdmitted": 2, "queueStatusWrites": 5, "eventWrites": 6,
+		"workloadWrites":  4, "workloadWritesPerAdmitted": 2, "queueStatusWrites": 5, "eventWrites": 6, "writesPerAdmitted": 7.5,
 		"admittedPerSecond": 0.2, "admittedPerSecondBest": 0.2, "measuredSeconds": 20,
 	} {
 		if have, found := result.Figures[key]; !found || !near(have, want) {

@@ -67,8 +67,11 @@ func Run(ctx context.Context, cluster *harness.Cluster, scenario *Scenario, opti
 	if r.bodies, err = r.plan.bodies(); err != nil {
 		return nil, err
 	}
-	for _, one := range []**client{&r.creates, &r.writes, &r.watches} {
-		if *one, err = newClient(cluster.Config); err != nil {
+	for _, one := range []struct {
+		client  **client
+		atATime int
+	}{{&r.creates, scenario.Creators}, {&r.writes, scenario.Writers}, {&r.watches, 1}} {
+		if *one.client, err = newClient(cluster.Config, one.atATime); err != nil {
 			return nil, err
 		}
 	}
@@ -109,7 +112,8 @@ func (r *run) prepare(ctx context.Context) error {
 		r.processes = append(r.processes, process{component, pid})
 	}
 	r.processes = append(r.processes, process{processGenerator, os.Getpid()})
-	return r.awaitQuiet(ctx, time.Minute)
+	_, err := r.awaitQuiet(ctx, time.Minute)
+	return err
 }
 
 // createSurroundings creates the objects of one kind beside each other, and one kind after the other.
@@ -170,45 +174,46 @@ func (r *run) awaitQueues(ctx context.Context) error {
 	return fmt.Errorf("the queues do not become active: %s", bad)
 }
 
-// awaitQuiet waits until the controller has used no more than a hundredth of a processor for three
-// seconds. It asks the kernel, not the API server.
-func (r *run) awaitQuiet(ctx context.Context, patience time.Duration) error {
+// awaitQuiet waits until the controller has used no more than a fiftieth of a processor for three
+// seconds, and returns how long it was busy before. It asks the kernel, not the API server.
+func (r *run) awaitQuiet(ctx context.Context, patience time.Duration) (time.Duration, error) {
 	pid := r.cluster.Controller().Pid()
-	quiet := 0
-	for end := time.Now().Add(patience); quiet < 3; {
+	began, busyUntil := time.Now(), time.Now()
+	for quiet := 0; quiet < 3; {
 		before, err := harness.ProcessorTime(pid)
 		if err != nil {
-			return fmt.Errorf("the controller is gone: %w; the end of its log:\n%s", err, r.cluster.Controller().LogTail(25))
+			return 0, fmt.Errorf("the controller is gone: %w; the end of its log:\n%s", err, r.cluster.Controller().LogTail(25))
 		}
 		select {
 		case <-time.After(time.Second):
 		case <-ctx.Done():
-			return ctx.Err()
+			return 0, ctx.Err()
 		}
 		after, err := harness.ProcessorTime(pid)
-		if err == nil && after-before <= 10*time.Millisecond {
+		if err == nil && after-before <= 20*time.Millisecond {
 			quiet++
 			continue
 		}
-		quiet = 0
-		if time.Now().After(end) {
-			return fmt.Errorf("the controller is still busy after %s although nothing happens", patience)
+		quiet, busyUntil = 0, time.Now()
+		if busyUntil.Sub(began) > patience {
+			return 0, fmt.Errorf("the controller is still busy after %s although nothing happens", patience)
 		}
 	}
-	return nil
+	return busyUntil.Sub(began), nil
 }
 
 // ---- the run ---------------------------------------------------------------------------------
 
 // reading is what is read before and after the run.
 type reading struct {
-	at       time.Time
-	requests map[requestKey]int64
-	seconds  []float64
+	at          time.Time
+	requests    map[requestKey]int64
+	seconds     []float64
+	connections int64
 }
 
 func (r *run) read(ctx context.Context) (reading, error) {
-	now := reading{at: time.Now()}
+	now := reading{at: time.Now(), connections: r.cluster.WebhookConnections()}
 	text, err := r.watches.rest.Get().AbsPath("/metrics").Do(ctx).Raw()
 	if err != nil {
 		return now, err
@@ -257,8 +262,9 @@ func (r *run) measure(ctx context.Context) (*Result, error) {
 	}
 	stopped := r.awaitEnd(inside)
 	ended := r.now()
+	busy := time.Duration(0)
 	if stopped == nil {
-		if err := r.awaitQuiet(ctx, time.Minute); err != nil {
+		if busy, err = r.awaitQuiet(ctx, 5*time.Minute); err != nil {
 			r.account.problem("%v", err)
 		}
 	}
@@ -269,6 +275,8 @@ func (r *run) measure(ctx context.Context) (*Result, error) {
 		return nil, err
 	}
 	result := r.result(before, after, created, ended)
+	result.Figures["busyAfterSeconds"] = busy.Seconds()
+	result.Figures["webhookConnections"] = float64(after.connections - before.connections)
 	if stopped != nil {
 		return result, stopped
 	}
@@ -297,7 +305,7 @@ func (r *run) watch(ctx context.Context, background *sync.WaitGroup) error {
 	if err := follow(r.watches, skip, func(event *watchEvent) { absorb(ctx, event) }); err != nil || !r.options.Floor {
 		return err
 	}
-	own, err := newClient(r.cluster.Config)
+	own, err := newClient(r.cluster.Config, floorParallelism)
 	if err != nil {
 		return err
 	}
@@ -417,7 +425,7 @@ func (r *run) release(ctx context.Context, number, run int, conditions []conditi
 
 // open takes the queues off hold.
 func (r *run) open(ctx context.Context) error {
-	if err := r.awaitQuiet(ctx, 5*time.Minute); err != nil {
+	if _, err := r.awaitQuiet(ctx, 5*time.Minute); err != nil {
 		return err
 	}
 	r.account.open(r.now())

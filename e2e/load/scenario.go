@@ -31,9 +31,11 @@ type Scenario struct {
 	// Hold creates the ClusterQueues on hold and opens them when everything has been created, so
 	// that creating takes no time from admitting. Waits then count from the opening.
 	Hold bool `json:"hold"`
-	// Creators is the number of create requests at a time; 0 means one for each queue and class, and
-	// 200 at most.
+	// Creators and Writers are the numbers of create requests and of status writes at a time; 0 means
+	// 12. For the API server keeps 25 idle connections to a webhook: what is more at a time costs
+	// itself and the controller a TLS handshake for each call, and that would be measured.
 	Creators int `json:"creators"`
+	Writers  int `json:"writers"`
 	// Stall is how long nothing may happen before the run is given up; 0 means 60 s.
 	Stall metav1.Duration `json:"stall"`
 	// TopologyLevels makes the flavor one with a topology of these node labels, the widest first.
@@ -137,7 +139,8 @@ func (s *Scenario) complete() {
 	orElse(&s.Kind, KindWorkload)
 	orElse(&s.Nodes, 1)
 	orElse(&s.Stall.Duration, time.Minute)
-	generators := 0
+	orElse(&s.Creators, 12)
+	orElse(&s.Writers, 12)
 	for i := range s.Cohorts {
 		cohort := &s.Cohorts[i]
 		orElse(&cohort.Count, 1)
@@ -145,13 +148,11 @@ func (s *Scenario) complete() {
 			queue := &cohort.Queues[j]
 			orElse(&queue.Name, "queue")
 			orElse(&queue.Count, 1)
-			generators += cohort.Count * queue.Count * len(queue.Workloads)
 			for k := range queue.Workloads {
 				orElse(&queue.Workloads[k].Pods, 1)
 			}
 		}
 	}
-	orElse(&s.Creators, max(1, min(200, generators)))
 }
 
 var namePart = regexp.MustCompile(`^[a-z]([-a-z0-9]{0,30}[a-z0-9])?$`)
@@ -170,8 +171,8 @@ func (s *Scenario) check() error {
 	if s.Kind == KindJob && s.Bare {
 		complain("bare: Jobs need the Job controller, the scheduler and the nodes")
 	}
-	if s.Nodes < 0 || s.Creators < 0 || s.Stall.Duration < 0 {
-		complain("nodes, creators and stall cannot be negative")
+	if s.Nodes < 0 || s.Creators < 0 || s.Writers < 0 || s.Stall.Duration < 0 {
+		complain("nodes, creators, writers and stall cannot be negative")
 	}
 	names := map[string]bool{}
 	for _, cohort := range s.Cohorts {

@@ -1,7 +1,7 @@
 // Command load runs a scenario of e2e/load beside a control plane of its own, prints the table, and
 // writes CSV files and an HTML page.
 //
-//	go run ./load/cmd [--floor] [--out DIR] SCENARIO
+//	go run ./load/cmd [--floor] [--out DIR] [--profile FILE] SCENARIO
 //
 // SCENARIO is the name of a file in e2e/load/scenarios or a path. The results are in
 // build/load/SCENARIO, those of the last run and of the last run with --floor beside each other.
@@ -17,6 +17,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"runtime/pprof"
 	"syscall"
 
 	"sluice.dev/e2e/harness"
@@ -26,10 +27,19 @@ import (
 func main() {
 	floor := flag.Bool("floor", false, "measure the limit: admit with the least possible writes, the controller stands by")
 	out := flag.String("out", "", "directory of the results; build/load/SCENARIO if not given")
+	profile := flag.String("profile", "", "write a processor profile of the load generator into this file")
 	flag.Parse()
 	if flag.NArg() != 1 {
-		fmt.Fprintln(os.Stderr, "usage: load [--floor] [--out DIR] SCENARIO")
+		fmt.Fprintln(os.Stderr, "usage: load [--floor] [--out DIR] [--profile FILE] SCENARIO")
 		os.Exit(2)
+	}
+	if *profile != "" {
+		stop, err := startProfile(*profile)
+		if err != nil {
+			fmt.Fprintln(os.Stderr, "error:", err)
+			os.Exit(1)
+		}
+		defer stop()
 	}
 	ctx, cancel := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	err := run(ctx, flag.Arg(0), *floor, *out)
@@ -38,6 +48,20 @@ func main() {
 		fmt.Fprintln(os.Stderr, "error:", err)
 		os.Exit(1)
 	}
+}
+
+func startProfile(path string) (stop func(), err error) {
+	file, err := os.Create(path)
+	if err != nil {
+		return nil, err
+	}
+	if err := pprof.StartCPUProfile(file); err != nil {
+		return nil, err
+	}
+	return func() {
+		pprof.StopCPUProfile()
+		file.Close()
+	}, nil
 }
 
 func run(ctx context.Context, name string, floor bool, out string) error {
