@@ -178,7 +178,8 @@ func (r *run) awaitQueues(ctx context.Context) error {
 // seconds, and returns how long it was busy before. It asks the kernel, not the API server.
 func (r *run) awaitQuiet(ctx context.Context, patience time.Duration) (time.Duration, error) {
 	pid := r.cluster.Controller().Pid()
-	began, busyUntil := time.Now(), time.Now()
+	began := time.Now()
+	busyUntil := began
 	for quiet := 0; quiet < 3; {
 		before, err := harness.ProcessorTime(pid)
 		if err != nil {
