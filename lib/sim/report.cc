@@ -154,7 +154,19 @@ std::string ShortTime(double micros) {
 }
 
 std::string ShortAmount(const ResourceName& resource, double amount) {
-  return QuantityOf(resource, std::llround(amount)).ToString();
+  if (resource == kCpu) amount /= 1000;
+  const char* suffix = "";
+  if (QuantityOf(resource, 1024).format() == Quantity::Format::kBinarySI) {
+    for (const char* unit : {"Ki", "Mi", "Gi", "Ti", "Pi"}) {
+      if (amount < 1024) break;
+      amount /= 1024;
+      suffix = unit;
+    }
+  }
+  std::string text = fmt::format("{:.2f}", amount);
+  text.erase(text.find_last_not_of('0') + 1);
+  if (text.back() == '.') text.pop_back();
+  return text + suffix;
 }
 
 std::string RenderReport(const TraceResult& result) {
@@ -171,8 +183,9 @@ std::string RenderReport(const TraceResult& result) {
   Table cells({"FLAVOR", "RESOURCE", "NOMINAL", "MEAN", "PEAK", "USED"});
   for (const CellResult& cell : result.cells) {
     const ResourceName& resource = cell.cell.resource;
-    cells.Add({cell.cell.flavor, resource, QuantityOf(resource, cell.nominal).ToString(),
-               ShortAmount(resource, cell.mean), QuantityOf(resource, cell.peak).ToString(),
+    cells.Add({cell.cell.flavor, resource, ShortAmount(resource, static_cast<double>(cell.nominal)),
+               ShortAmount(resource, cell.mean),
+               ShortAmount(resource, static_cast<double>(cell.peak)),
                cell.nominal == 0 ? "-" : Percent(cell.mean / static_cast<double>(cell.nominal))});
   }
   text += cells.Text(2);
@@ -197,11 +210,13 @@ std::vector<std::pair<std::string, std::string>> RenderCsv(const TraceResult& re
   std::string utilization = "time,flavor,resource,used,nominal\n";
   for (const CellResult& cell : result.cells) {
     const ResourceName& resource = cell.cell.resource;
-    const std::string nominal = QuantityOf(resource, cell.nominal).ToString();
+    // Plain numbers: CPUs, bytes, pieces.
+    const double unit = resource == kCpu ? 1000 : 1;
     for (size_t i = 0; i < cell.curve.size(); ++i) {
-      utilization += fmt::format(
-          "{},{},{},{},{}\n", FormatMicros(static_cast<Micros>(i) * result.step),
-          Csv(cell.cell.flavor), Csv(resource), ShortAmount(resource, cell.curve[i]), nominal);
+      utilization +=
+          fmt::format("{},{},{},{:.3f},{}\n", FormatMicros(static_cast<Micros>(i) * result.step),
+                      Csv(cell.cell.flavor), Csv(resource), cell.curve[i] / unit,
+                      static_cast<double>(cell.nominal) / unit);
     }
   }
   std::string load = "time,waiting,running\n";

@@ -16,7 +16,8 @@ namespace sluice::sim {
 std::string RenderReport(const TraceResult& result);
 
 // File name -> content: cluster_queues.csv, local_queues.csv, utilization.csv (a line per interval,
-// flavor and resource), load.csv (waiting and running workloads per interval). Times in seconds.
+// flavor and resource, as CPUs, bytes or pieces), load.csv (waiting and running workloads per
+// interval). Times in seconds, as means over the interval that begins there.
 std::vector<std::pair<std::string, std::string>> RenderCsv(const TraceResult& result);
 // A line per workload, in the order of arrival.
 std::string RenderWorkloadsCsv(const TraceCluster& cluster, const Trace& trace,
@@ -26,7 +27,7 @@ std::string RenderHtml(const TraceResult& result, const std::string& title);
 
 // "1h2m3s", "12.34s", "0s": as precise as a reader needs.
 std::string ShortTime(double micros);
-// An amount in the units of its resource: "1500m", "64Gi".
+// An amount in words: "1.5" CPUs, "13.32Gi", "8".
 std::string ShortAmount(const ResourceName& resource, double amount);
 
 // Gives every event to `sink` as a line: of text ("12.5 admit team/a default cpu=2"), or of CSV,

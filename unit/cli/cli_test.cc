@@ -1,5 +1,7 @@
 #include "cli/cli.h"
 
+#include <algorithm>
+#include <filesystem>
 #include <fstream>
 #include <sstream>
 
@@ -37,6 +39,95 @@ TEST_CASE("simulate says what differs") {
   const Outcome outcome = Call({"simulate", path.c_str()});
   CHECK(outcome.code == 1);
   CHECK(outcome.err.find("- wrong") != std::string::npos);
+}
+
+TEST_CASE("simulate plays a directory of manifests with a trace") {
+  const Outcome outcome = Call({"simulate", SLUICE_SOURCE_DIR "/examples/simulate", "--timeline"});
+  CHECK(outcome.err == "");
+  CHECK(outcome.code == 0);
+  CHECK(outcome.out.find("5400 preempt vision/train-b: for speech/decode (InCohortReclamation)") !=
+        std::string::npos);
+  CHECK(outcome.out.find("10 workloads, 7h30m0s from 2026-01-01T00:00:00Z: 10 finished") !=
+        std::string::npos);
+}
+
+std::string ReadText(const std::string& path) {
+  std::stringstream text;
+  text << std::ifstream(path).rdbuf();
+  return text.str();
+}
+
+TEST_CASE("simulate writes CSV files and a page, the same each time") {
+  const std::filesystem::path directory = "cli_test_simulate";
+  std::filesystem::remove_all(directory);
+  std::filesystem::create_directory(directory);
+  std::vector<std::string> pages;
+  for (const char* name : {"one", "two"}) {
+    const std::string csv = (directory / name).string();
+    const std::string html = csv + ".html";
+    const Outcome outcome = Call({"simulate", SLUICE_SOURCE_DIR "/examples/simulate", "--timeline",
+                                  "--csv", csv.c_str(), "--html", html.c_str()});
+    REQUIRE(outcome.err == "");
+    pages.push_back(ReadText(html));
+    CHECK(pages.back().find("<svg") != std::string::npos);
+    for (const char* file :
+         {"workloads", "cluster_queues", "local_queues", "utilization", "load", "events"}) {
+      const std::string text = ReadText(csv + "/" + file + ".csv");
+      CHECK(std::count(text.begin(), text.end(), '\n') > 2);
+      CHECK(text == ReadText((directory / "one").string() + "/" + file + ".csv"));
+    }
+  }
+  CHECK(pages[0] == pages[1]);
+  const std::string file = (directory / "only.csv").string();
+  CHECK(Call({"simulate", SLUICE_SOURCE_DIR "/examples/simulate", "--csv", file.c_str()}).code ==
+        0);
+  CHECK(ReadText(file) == ReadText((directory / "one" / "workloads.csv").string()));
+}
+
+TEST_CASE("simulate reads a log in the Standard Workload Format") {
+  const std::string path = "cli_test_log.swf";
+  std::ofstream(path) << "; UnixStartTime: 0\n"
+                         "1 0 -1 60 8 -1 -1 -1 -1 -1 1 3 1 -1 1 -1 -1 -1\n"
+                         "2 5 -1 60 4 -1 -1 -1 -1 -1 1 4 1 -1 1 -1 -1 -1\n";
+  const char* cluster = SLUICE_SOURCE_DIR "/examples/simulate/cluster.yaml";
+  const Outcome outcome = Call({"simulate", cluster, "--trace", path.c_str(), "--queue-by", "user",
+                                "--map", "3=vision/main", "--map", "*=speech/main", "--resource",
+                                "nvidia.com/gpu", "--timeline"});
+  CHECK(outcome.err == "");
+  CHECK(outcome.out.find("0 admit   vision/1 a100 nvidia.com/gpu=8") != std::string::npos);
+  CHECK(outcome.out.find("5 admit   speech/2 a100 nvidia.com/gpu=4") != std::string::npos);
+  CHECK(outcome.out.find("from 1970-01-01T00:00:00Z: 2 finished") != std::string::npos);
+  CHECK(Call({"simulate", cluster, "--trace", path.c_str()}).err ==
+        "cli_test_log.swf:2: field 15 (queue): 1 is mapped to no LocalQueue\n");
+}
+
+TEST_CASE("wrong options of simulate are told by their names") {
+  const char* example = SLUICE_SOURCE_DIR "/examples/simulate";
+  const auto error = [&](std::vector<const char*> options) {
+    options.insert(options.begin(), {"simulate", example});
+    const Outcome outcome = Call(options);
+    CHECK(outcome.code == 2);
+    return outcome.err;
+  };
+  CHECK(error({"--restart", "never"}) ==
+        "--restart: \"never\" is neither scratch, resume nor an interval\n");
+  CHECK(error({"--stop-time", "-1s"}) == "--stop-time: \"-1s\" is negative\n");
+  CHECK(error({"--until", "x"}).starts_with("--until: \"x\" is neither"));
+  CHECK(error({"--queue-by", "color"}).starts_with("--queue-by: \"color\" is none of"));
+  CHECK(error({"--map", "1=vision"}) == "--map: \"vision\" is not NAMESPACE/LOCALQUEUE\n");
+  CHECK(error({"--map", "x=a/b"}) == "--map: \"x\" is neither a number nor *\n");
+  CHECK(error({"--priority", "1=x"}) == "--priority: \"1=x\" is not NUMBER=PRIORITY\n");
+  CHECK(error({"--per-processor", "0"}) == "--per-processor: \"0\" is not positive\n");
+  CHECK(error({"--spread", "--map", "*=vision/main"}).starts_with("--spread: "));
+  CHECK(error({"--trace", "gone.csv"}) == "gone.csv: cannot be read\n");
+  CHECK(error({"--trace", SLUICE_SOURCE_DIR "/README.md"}).find("give --trace-format") !=
+        std::string::npos);
+  CHECK(error({"--html", "no-such-directory/x.html"}) ==
+        "no-such-directory/x.html: cannot be written\n");
+  CHECK(Call({"simulate", "x.scn", "--html", "x.html"}).err.find("for one directory") !=
+        std::string::npos);
+  CHECK(Call({"simulate", "x.scn", "--trace", "x.csv"}).err.find("not for scenario files") !=
+        std::string::npos);
 }
 
 TEST_CASE("mistakes end with code 2 and a word about the mistake") {
