@@ -88,11 +88,18 @@ const QueueManager::Queue* QueueManager::FindQueue(const std::string& name) cons
 
 void QueueManager::SetOptions(const std::string& name, const ClusterQueueOptions& options) {
   Queue& queue = QueueAt(name);
-  if (!queue.known || queue.options != options) queue.waiting = nullptr;
+  ClusterQueueOptions next = options;
+  if (queue.known) next.usage_based = queue.options.usage_based;
+  const bool reordered = queue.options.usage_based != next.usage_based;
+  if (!queue.known || queue.options != next) queue.waiting = nullptr;
   queue.known = true;
-  queue.options = options;
+  queue.options = next;
   // A queue in strict order never passes over a class.
-  if (options.strategy == QueueingStrategy::kStrictFifo) Unblock(queue);
+  if (next.strategy == QueueingStrategy::kStrictFifo) Unblock(queue);
+  if (reordered) {
+    for (const auto& [local_queue, lane] : queue.lanes) SetUsage(queue, *lane);
+  }
+  ReorderLaneOf(queue, queue.preemptor);  // it is sticky in one strategy only
   RefreshReady(queue);
 }
 
@@ -129,16 +136,8 @@ void QueueManager::Count(Queue& queue, const ObjectKey& local_queue, bool inadmi
   if (local.counts == PendingCounts()) local_.erase(local_queue);
 }
 
-QueueManager::Entry* QueueManager::Top(const Queue& queue) {
-  Entry* sticky = queue.Sticky();
-  if (sticky != nullptr && sticky->place == Place::kActive && !sticky->group->blocked) {
-    return sticky;
-  }
-  return queue.order.empty() ? nullptr : *(*queue.order.begin())->members.begin();
-}
-
 void QueueManager::RefreshReady(Queue& queue) {
-  const Entry* top = queue.Serves() ? Top(queue) : nullptr;
+  const Entry* top = queue.Serves() ? queue.Top() : nullptr;
   const auto list = [&](absl::btree_set<std::string>& names, bool listed) {
     listed ? static_cast<void>(names.insert(queue.name))
            : static_cast<void>(names.erase(queue.name));
@@ -147,24 +146,85 @@ void QueueManager::RefreshReady(Queue& queue) {
   list(waiting_, top != nullptr && top == queue.waiting);
 }
 
-void QueueManager::SetBlocked(Queue& queue, Group& group, bool blocked) {
-  if (group.blocked == blocked) return;
-  if (!group.members.empty()) {
-    if (blocked) {
-      queue.order.erase(&group);
-    } else {
-      queue.order.insert(&group);
-    }
+// Gives the lane its place among the lanes after something about its first workload changed. Its
+// old place is found by what the lane still says, so whatever it says must change only here, and an
+// entry must be taken out of its lane before it changes.
+void QueueManager::Reorder(Queue& queue, Lane& lane) {
+  if (lane.top != nullptr) queue.order.erase(&lane);
+  Entry* sticky = queue.Sticky();
+  lane.top_is_sticky = sticky != nullptr && sticky->place == Place::kActive &&
+                       sticky->group->lane == &lane && !sticky->group->of_class->blocked;
+  if (lane.top_is_sticky) {
+    lane.top = sticky;
+  } else {
+    lane.top = lane.order.empty() ? nullptr : *(*lane.order.begin())->members.begin();
   }
-  group.blocked = blocked;
-  for (const auto& [local_queue, count] : group.per_local_queue) {
+  if (lane.top != nullptr) queue.order.insert(&lane);
+}
+
+void QueueManager::ReorderLaneOf(Queue& queue, const Entry* entry) {
+  if (entry != nullptr && entry->place == Place::kActive) Reorder(queue, *entry->group->lane);
+}
+
+UsageValue QueueManager::UsageIn(const Queue& queue, const ObjectKey& local_queue) const {
+  if (!queue.options.usage_based) return {};
+  const auto found = usages_.find(local_queue);
+  return found == usages_.end() ? UsageValue() : found->second;
+}
+
+void QueueManager::SetUsage(Queue& queue, Lane& lane) {
+  const UsageValue usage = UsageIn(queue, lane.local_queue);
+  if (lane.usage == usage) return;
+  if (lane.top != nullptr) queue.order.erase(&lane);
+  lane.usage = usage;
+  if (lane.top != nullptr) queue.order.insert(&lane);
+}
+
+void QueueManager::SetLocalQueueUsage(const ObjectKey& local_queue, const UsageValue& usage) {
+  if (usage == UsageValue()) {
+    usages_.erase(local_queue);
+  } else {
+    usages_.insert_or_assign(local_queue, usage);
+  }
+  const auto local = local_.find(local_queue);
+  if (local == local_.end()) return;
+  Queue& queue = QueueAt(local->second.cluster_queue);
+  const auto lane = queue.lanes.find(local_queue);
+  if (lane == queue.lanes.end()) return;
+  SetUsage(queue, *lane->second);
+  RefreshReady(queue);
+}
+
+void QueueManager::ForgetLocalQueueUsage(const ObjectKey& local_queue) {
+  SetLocalQueueUsage(local_queue, UsageValue());
+}
+
+void QueueManager::Admit(const ObjectKey& key, const FlavorResourceAmounts& usage) {
+  const WorkloadInfoPtr info = Find(key);
+  if (info == nullptr) return;
+  if (on_admit_) on_admit_(*info, usage);
+  Remove(key);
+}
+
+void QueueManager::SetBlocked(Queue& queue, Class& of_class, bool blocked) {
+  if (of_class.blocked == blocked) return;
+  of_class.blocked = blocked;
+  for (const auto& [local_queue, group] : of_class.groups) {
+    Lane& lane = *group->lane;
+    if (blocked) {
+      lane.order.erase(group.get());
+    } else {
+      lane.order.insert(group.get());
+    }
+    Reorder(queue, lane);
+    const auto count = static_cast<int64_t>(group->members.size());
     Count(queue, local_queue, blocked, count);
     Count(queue, local_queue, !blocked, -count);
   }
   if (blocked) {
-    queue.blocked.insert(group.equivalence);
+    queue.blocked.insert(of_class.equivalence);
   } else {
-    queue.blocked.erase(group.equivalence);
+    queue.blocked.erase(of_class.equivalence);
   }
 }
 
@@ -172,31 +232,53 @@ void QueueManager::SetBlocked(Queue& queue, Group& group, bool blocked) {
 int64_t QueueManager::Unblock(Queue& queue) {
   int64_t count = 0;
   while (!queue.blocked.empty()) {
-    auto found = queue.groups.find(*queue.blocked.begin());
-    Group& group = *found->second;
-    count += static_cast<int64_t>(group.members.size());
-    SetBlocked(queue, group, false);
-    if (group.members.empty()) queue.groups.erase(found);
+    auto found = queue.classes.find(*queue.blocked.begin());
+    Class& of_class = *found->second;
+    for (const auto& [local_queue, group] : of_class.groups) {
+      count += static_cast<int64_t>(group->members.size());
+    }
+    SetBlocked(queue, of_class, false);
+    if (of_class.groups.empty()) queue.classes.erase(found);
   }
   return count;
+}
+
+QueueManager::Lane& QueueManager::LaneAt(Queue& queue, const ObjectKey& local_queue) {
+  std::unique_ptr<Lane>& lane = queue.lanes[local_queue];
+  if (lane == nullptr) {
+    lane = std::make_unique<Lane>();
+    lane->local_queue = local_queue;
+    lane->usage = UsageIn(queue, local_queue);
+  }
+  return *lane;
 }
 
 // Puts an entry that is nowhere into its group.
 void QueueManager::InsertActive(Entry& entry) {
   Queue& queue = *entry.queue;
-  std::unique_ptr<Group>& group = queue.groups[entry.info->equivalence];
+  const ObjectKey& local_queue = entry.info->local_queue;
+  std::unique_ptr<Class>& of_class = queue.classes[entry.info->equivalence];
+  if (of_class == nullptr) {
+    of_class = std::make_unique<Class>();
+    of_class->equivalence = entry.info->equivalence;
+  }
+  Lane& lane = LaneAt(queue, local_queue);
+  std::unique_ptr<Group>& group = of_class->groups[local_queue];
   if (group == nullptr) {
     group = std::make_unique<Group>();
-    group->equivalence = entry.info->equivalence;
+    group->of_class = of_class.get();
+    group->lane = &lane;
+    ++lane.groups;
+  } else if (!of_class->blocked) {
+    lane.order.erase(group.get());
   }
-  if (!group->blocked && !group->members.empty()) queue.order.erase(group.get());
   group->members.insert(&entry);
-  if (!group->blocked) queue.order.insert(group.get());
-  ++group->per_local_queue[entry.info->local_queue];
+  if (!of_class->blocked) lane.order.insert(group.get());
   entry.group = group.get();
   entry.place = Place::kActive;
   entry.evaluated = false;
-  Count(queue, entry.info->local_queue, group->blocked, 1);
+  Reorder(queue, lane);
+  Count(queue, local_queue, of_class->blocked, 1);
   RefreshReady(queue);
 }
 
@@ -231,20 +313,10 @@ void QueueManager::Detach(Entry& entry) {
   switch (entry.place) {
     case Place::kNone:
       return;
-    case Place::kActive: {
-      Group& group = *entry.group;
-      inadmissible = group.blocked;
-      if (!group.blocked) queue.order.erase(&group);
-      group.members.erase(&entry);
-      auto local = group.per_local_queue.find(entry.info->local_queue);
-      if (--local->second == 0) group.per_local_queue.erase(local);
-      if (!group.blocked && !group.members.empty()) queue.order.insert(&group);
-      // A blocked class stays blocked without members, until a release.
-      if (!group.blocked && group.members.empty()) {
-        queue.groups.erase(EquivalenceClass(group.equivalence));
-      }
+    case Place::kActive:
+      inadmissible = entry.group->of_class->blocked;
+      DetachFromGroup(queue, entry);
       break;
-    }
     case Place::kParked:
       inadmissible = true;
       queue.parked.erase(key);
@@ -256,9 +328,30 @@ void QueueManager::Detach(Entry& entry) {
       break;
   }
   entry.place = Place::kNone;
-  entry.group = nullptr;
   if (queue.waiting == &entry) queue.waiting = nullptr;
   Count(queue, entry.info->local_queue, inadmissible, -1);
+}
+
+void QueueManager::DetachFromGroup(Queue& queue, Entry& entry) {
+  Group& group = *entry.group;
+  Class& of_class = *group.of_class;
+  Lane& lane = *group.lane;
+  if (!of_class.blocked) lane.order.erase(&group);
+  group.members.erase(&entry);
+  entry.group = nullptr;
+  entry.place = Place::kNone;
+  if (group.members.empty()) {
+    --lane.groups;
+    of_class.groups.erase(ObjectKey(lane.local_queue));
+    // A blocked class stays blocked without members, until a release.
+    if (!of_class.blocked && of_class.groups.empty()) {
+      queue.classes.erase(EquivalenceClass(of_class.equivalence));
+    }
+  } else if (!of_class.blocked) {
+    lane.order.insert(&group);
+  }
+  Reorder(queue, lane);
+  if (lane.groups == 0) queue.lanes.erase(ObjectKey(lane.local_queue));
 }
 
 // Takes an entry out of its ClusterQueue altogether.
@@ -335,7 +428,7 @@ std::vector<WorkloadInfoPtr> QueueManager::Heads(absl::Time now) {
   const std::vector<std::string> names(ready_.begin(), ready_.end());
   for (const std::string& name : names) {
     Queue& queue = QueueAt(name);
-    heads.push_back(Pop(queue, *Top(queue)));
+    heads.push_back(Pop(queue, *queue.Top()));
   }
   return heads;
 }
@@ -360,7 +453,7 @@ std::vector<WorkloadInfoPtr> QueueManager::HeldHeads(
     if (found == queues_.end()) continue;
     Queue& queue = *found->second;
     if (!queue.Serves() || queue.waiting == nullptr || !queue.in_flight.empty()) continue;
-    if (Top(queue) == queue.waiting) heads.push_back(Pop(queue, *queue.waiting));
+    if (queue.Top() == queue.waiting) heads.push_back(Pop(queue, *queue.waiting));
   }
   return heads;
 }
@@ -391,8 +484,9 @@ Place QueueManager::Requeue(const ObjectKey& key, const RequeueRequest& request,
   Detach(entry);
   entry.progress = request.scan_progress;
   if (request.reason == RequeueReason::kPendingPreemption) {
-    queue.preemptor = &entry;
+    const Entry* former = std::exchange(queue.preemptor, &entry);
     queue.preemptor_generation = entry.popped_generation;
+    ReorderLaneOf(queue, former);
   }
   if (!BackoffOver(*entry.info->workload, now)) {
     Park(entry, now);
@@ -403,8 +497,8 @@ Place QueueManager::Requeue(const ObjectKey& key, const RequeueRequest& request,
   } else if (BlocksClass(request.reason) && !strict) {
     InsertActive(entry);
     entry.evaluated = true;
-    entry.group->block_reason = request.condition_reason;
-    SetBlocked(queue, *entry.group, true);
+    entry.group->of_class->block_reason = request.condition_reason;
+    SetBlocked(queue, *entry.group->of_class, true);
     RefreshReady(queue);
   } else {
     Park(entry, now);

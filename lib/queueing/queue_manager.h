@@ -13,6 +13,9 @@
 // NextDue passes. HeldHeads returns such heads all the same: a cycle that decides about others of
 // the same cohort tree lets them take part, so that they can defend the capacity they wait for.
 //
+// In a usage-based ClusterQueue the LocalQueue with the lowest usage goes first (admission fair
+// sharing), and only among equals the order of the workloads decides.
+//
 // Contract: thread-compatible; time is a parameter. Workloads and ClusterQueues may come in any
 // order: workloads of an unknown ClusterQueue wait in it, inactive. O(log n) per workload
 // operation, O(parked individually + classes) per release. Deterministic: no order depends on
@@ -36,6 +39,7 @@
 #include <utility>
 #include <vector>
 
+#include "queueing/admission_fair_sharing.h"
 #include "queueing/workload_info.h"
 
 namespace sluice::queueing {
@@ -46,6 +50,9 @@ QueueingStrategy StrategyOf(const api::ClusterQueue& cluster_queue);
 struct ClusterQueueOptions {
   QueueingStrategy strategy = QueueingStrategy::kBestEffortFifo;
   bool active = true;  // heads are taken only from active ones
+  // The LocalQueue with the lowest usage goes first. Decided when the ClusterQueue is first seen;
+  // a later change has no effect until it was removed.
+  bool usage_based = false;
   bool operator==(const ClusterQueueOptions&) const = default;
 };
 
@@ -133,6 +140,16 @@ class QueueManager {
   // Forgets it wherever it is; false when it was not known.
   bool Remove(const ObjectKey& key);
 
+  // The usage by which usage-based ClusterQueues order the workloads of this LocalQueue; zero until
+  // it is set.
+  void SetLocalQueueUsage(const ObjectKey& local_queue, const UsageValue& usage);
+  void ForgetLocalQueueUsage(const ObjectKey& local_queue);
+  // The admission of a workload was decided, with that usage: it leaves the queue. The listener is
+  // told before, so that the next heads are chosen by the usage that the admission changes.
+  using AdmitListener = std::function<void(const WorkloadInfo&, const FlavorResourceAmounts&)>;
+  void SetAdmitListener(AdmitListener listener) { on_admit_ = std::move(listener); }
+  void Admit(const ObjectKey& key, const FlavorResourceAmounts& usage);
+
   // Pops the head of every active ClusterQueue that has one ready; they are in flight until Requeue
   // or Remove. Sorted by ClusterQueue.
   std::vector<WorkloadInfoPtr> Heads(absl::Time now);
@@ -183,10 +200,13 @@ class QueueManager {
   void CheckInvariants() const;
 
  private:
+  struct Class;
   struct Entry;
   struct EntryLess;
   struct Group;
   struct GroupLess;
+  struct Lane;
+  struct LaneLess;
   struct Queue;
   struct LocalQueue {
     std::string cluster_queue;  // of its workloads
@@ -202,18 +222,26 @@ class QueueManager {
   void Detach(Entry& entry);
   void LeaveQueue(Entry& entry);
   void DropIfUnused(const std::string& name);
-  void SetBlocked(Queue& queue, Group& group, bool blocked);
+  void SetBlocked(Queue& queue, Class& of_class, bool blocked);
+  Lane& LaneAt(Queue& queue, const ObjectKey& local_queue);
+  static void Reorder(Queue& queue, Lane& lane);
+  static void ReorderLaneOf(Queue& queue, const Entry* entry);
+  void DetachFromGroup(Queue& queue, Entry& entry);
+  void SetUsage(Queue& queue, Lane& lane);
+  UsageValue UsageIn(const Queue& queue, const ObjectKey& local_queue) const;
   void Count(Queue& queue, const ObjectKey& local_queue, bool inadmissible, int64_t delta);
   int64_t Unblock(Queue& queue);
   void ReleaseDue(absl::Time now);
   void RefreshReady(Queue& queue);
-  static Entry* Top(const Queue& queue);
+  void CheckQueue(const Queue& queue) const;
   WorkloadInfoPtr Pop(Queue& queue, Entry& entry);
 
   QueueManagerOptions options_;
   absl::flat_hash_map<ObjectKey, std::unique_ptr<Entry>> entries_;
   absl::btree_map<std::string, std::unique_ptr<Queue>> queues_;
   absl::btree_map<ObjectKey, LocalQueue> local_;
+  absl::btree_map<ObjectKey, UsageValue> usages_;  // by LocalQueue; only what is not zero
+  AdmitListener on_admit_;
   absl::btree_set<std::string> ready_;                     // ClusterQueues with a head to pop
   absl::btree_set<std::string> waiting_;                   // ClusterQueues whose head waits
   absl::btree_set<std::pair<absl::Time, ObjectKey>> due_;  // parked until that instant

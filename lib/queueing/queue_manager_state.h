@@ -15,11 +15,11 @@ namespace sluice::queueing {
 struct QueueManager::Entry {
   WorkloadInfoPtr info;
   Queue* queue = nullptr;
-  Place place = Place::kNone;  // kActive: member of `group`, which may be blocked
+  Place place = Place::kNone;  // kActive: member of `group`, whose class may be blocked
   Group* group = nullptr;
   uint64_t popped_cycle = 0;
   int64_t popped_generation = 0;  // of the object that was handed out last
-  bool evaluated = false;         // it is the one whose answer blocked the group
+  bool evaluated = false;         // it is the one whose answer blocked the class
   std::optional<absl::Time> due;
   std::optional<ScanProgress> progress;
 };
@@ -29,30 +29,46 @@ struct QueueManager::EntryLess {
     return OrderedBefore(*a->info, *b->info);
   }
 };
-
 struct QueueManager::GroupLess {
   bool operator()(const Group* a, const Group* b) const;
 };
+struct QueueManager::LaneLess {
+  bool operator()(const Lane* a, const Lane* b) const;
+};
 
-// The workloads of one equivalence class that are not parked one by one.
+// The workloads of one class and one LocalQueue that are not parked one by one; never empty.
 struct QueueManager::Group {
+  Class* of_class = nullptr;
+  Lane* lane = nullptr;
+  absl::btree_set<Entry*, EntryLess> members;
+};
+
+// An equivalence class in one ClusterQueue.
+struct QueueManager::Class {
   EquivalenceClass equivalence;
   bool blocked = false;
   std::string block_reason;
-  absl::btree_set<Entry*, EntryLess> members;
-  absl::btree_map<ObjectKey, int64_t> per_local_queue;
+  absl::btree_map<ObjectKey, std::unique_ptr<Group>> groups;  // by LocalQueue
 };
 
-inline bool QueueManager::GroupLess::operator()(const Group* a, const Group* b) const {
-  return OrderedBefore(*(*a->members.begin())->info, *(*b->members.begin())->info);
-}
+// The workloads of one LocalQueue in order: all groups of classes that are not blocked.
+struct QueueManager::Lane {
+  ObjectKey local_queue;
+  UsageValue usage;  // zero in a ClusterQueue whose order does not depend on it
+  absl::btree_set<Group*, GroupLess> order;
+  int64_t groups = 0;  // blocked ones too; none: the lane goes
+  // Its first workload, by which it has its place among the lanes; null when it has no place.
+  Entry* top = nullptr;
+  bool top_is_sticky = false;
+};
 
 struct QueueManager::Queue {
   std::string name;
   bool known = false;
   ClusterQueueOptions options;
-  absl::btree_map<EquivalenceClass, std::unique_ptr<Group>> groups;
-  absl::btree_set<Group*, GroupLess> order;  // groups with members that are not blocked
+  absl::btree_map<EquivalenceClass, std::unique_ptr<Class>> classes;
+  absl::btree_map<ObjectKey, std::unique_ptr<Lane>> lanes;
+  absl::btree_set<Lane*, LaneLess> order;  // lanes with a top
   absl::btree_set<EquivalenceClass> blocked;
   absl::btree_map<ObjectKey, Entry*> parked;
   absl::btree_map<ObjectKey, Entry*> in_flight;
@@ -63,10 +79,21 @@ struct QueueManager::Queue {
   uint64_t released_cycle = 0;
 
   bool Serves() const { return known && options.active; }
-  // Sorts before all others.
+  // Sorts before all others (of its LocalQueue, where usage decides between LocalQueues).
   Entry* Sticky() const {
     return options.strategy == QueueingStrategy::kBestEffortFifo ? preemptor : nullptr;
   }
+  Entry* Top() const { return order.empty() ? nullptr : (*order.begin())->top; }
 };
+
+inline bool QueueManager::GroupLess::operator()(const Group* a, const Group* b) const {
+  return OrderedBefore(*(*a->members.begin())->info, *(*b->members.begin())->info);
+}
+
+inline bool QueueManager::LaneLess::operator()(const Lane* a, const Lane* b) const {
+  if (const auto order = a->usage <=> b->usage; order != 0) return order < 0;
+  if (a->top_is_sticky != b->top_is_sticky) return a->top_is_sticky;
+  return OrderedBefore(*a->top->info, *b->top->info);
+}
 
 }  // namespace sluice::queueing

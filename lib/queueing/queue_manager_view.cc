@@ -1,5 +1,6 @@
 // What QueueManager answers without changing.
 #include <algorithm>
+#include <utility>
 
 #include "base/check.h"
 #include "queueing/queue_manager_state.h"
@@ -60,7 +61,7 @@ Place QueueManager::PlaceOf(const ObjectKey& key) const {
   auto found = entries_.find(key);
   if (found == entries_.end()) return Place::kNone;
   const Entry& entry = *found->second;
-  if (entry.place == Place::kActive && entry.group->blocked) return Place::kParked;
+  if (entry.place == Place::kActive && entry.group->of_class->blocked) return Place::kParked;
   return entry.place;
 }
 
@@ -73,31 +74,53 @@ std::optional<std::string> QueueManager::BypassReason(const ObjectKey& key) cons
   auto found = entries_.find(key);
   if (found == entries_.end()) return std::nullopt;
   const Entry& entry = *found->second;
-  if (entry.place != Place::kActive || !entry.group->blocked || entry.evaluated) {
+  if (entry.place != Place::kActive || !entry.group->of_class->blocked || entry.evaluated) {
     return std::nullopt;
   }
-  return entry.group->block_reason;
+  return entry.group->of_class->block_reason;
 }
 
 std::vector<PendingWorkload> QueueManager::Snapshot(const std::string& cluster_queue) const {
-  std::vector<PendingWorkload> result;
   const Queue* queue = FindQueue(cluster_queue);
-  if (queue == nullptr) return result;
-  result.reserve(static_cast<size_t>(queue->counts.Total()));
-  for (const auto& [equivalence, group] : queue->groups) {
-    const Place place = group->blocked ? Place::kParked : Place::kActive;
-    for (const Entry* entry : group->members) result.push_back({entry->info, place});
+  if (queue == nullptr) return {};
+  struct Item {
+    PendingWorkload pending;
+    const UsageValue* usage = nullptr;
+  };
+  // Read once, so that one order holds for the whole listing.
+  absl::btree_map<ObjectKey, UsageValue> usages;
+  std::vector<Item> items;
+  items.reserve(static_cast<size_t>(queue->counts.Total()));
+  const auto add = [&](const Entry& entry, Place place) {
+    const ObjectKey& local_queue = entry.info->local_queue;
+    auto usage = usages.find(local_queue);
+    if (usage == usages.end()) {
+      usage = usages.emplace(local_queue, UsageIn(*queue, local_queue)).first;
+    }
+    items.push_back({{entry.info, place}, nullptr});
+  };
+  for (const auto& [equivalence, of_class] : queue->classes) {
+    const Place place = of_class->blocked ? Place::kParked : Place::kActive;
+    for (const auto& [local_queue, group] : of_class->groups) {
+      for (const Entry* entry : group->members) add(*entry, place);
+    }
   }
-  for (const auto& [key, entry] : queue->parked) result.push_back({entry->info, Place::kParked});
-  for (const auto& [key, entry] : queue->in_flight) {
-    result.push_back({entry->info, Place::kInFlight});
-  }
+  for (const auto& [key, entry] : queue->parked) add(*entry, Place::kParked);
+  for (const auto& [key, entry] : queue->in_flight) add(*entry, Place::kInFlight);
+  for (Item& item : items) item.usage = &usages.at(item.pending.info->local_queue);
+
   const Entry* sticky_entry = queue->Sticky();
   const WorkloadInfo* sticky = sticky_entry == nullptr ? nullptr : sticky_entry->info.get();
-  std::sort(result.begin(), result.end(), [&](const auto& a, const auto& b) {
-    if ((a.info.get() == sticky) != (b.info.get() == sticky)) return a.info.get() == sticky;
-    return OrderedBefore(*a.info, *b.info);
+  std::sort(items.begin(), items.end(), [&](const Item& a, const Item& b) {
+    const WorkloadInfo& left = *a.pending.info;
+    const WorkloadInfo& right = *b.pending.info;
+    if (const auto order = *a.usage <=> *b.usage; order != 0) return order < 0;
+    if ((&left == sticky) != (&right == sticky)) return &left == sticky;
+    return OrderedBefore(left, right);
   });
+  std::vector<PendingWorkload> result;
+  result.reserve(items.size());
+  for (Item& item : items) result.push_back(std::move(item.pending));
   return result;
 }
 
@@ -106,32 +129,61 @@ int64_t QueueManager::size() const { return static_cast<int64_t>(entries_.size()
 void QueueManager::CheckInvariants() const {
   int64_t total = 0;
   for (const auto& [name, queue] : queues_) {
-    PendingCounts counts;
-    counts.inadmissible = static_cast<int64_t>(queue->parked.size());
-    counts.active = static_cast<int64_t>(queue->in_flight.size());
-    for (const auto& [equivalence, group] : queue->groups) {
-      const auto members = static_cast<int64_t>(group->members.size());
-      (group->blocked ? counts.inadmissible : counts.active) += members;
-      SLUICE_CHECK(group->blocked == queue->blocked.contains(equivalence), "{}", name);
-      SLUICE_CHECK(group->blocked || members > 0, "empty group in {}", name);
-      // The order compares first members, so only groups that have some can be looked up.
-      if (!group->blocked) SLUICE_CHECK(queue->order.contains(group.get()), "{}", name);
-      int64_t local = 0;
-      for (const auto& [key, count] : group->per_local_queue) local += count;
-      SLUICE_CHECK(local == members, "{}", name);
-    }
-    SLUICE_CHECK(queue->order.size() + queue->blocked.size() == queue->groups.size(), "{}", name);
-    SLUICE_CHECK(counts == queue->counts, "{}: {}+{}, counted {}+{}", name, queue->counts.active,
-                 queue->counts.inadmissible, counts.active, counts.inadmissible);
-    const Entry* top = queue->Serves() ? Top(*queue) : nullptr;
+    CheckQueue(*queue);
+    const Entry* top = queue->Serves() ? queue->Top() : nullptr;
     const bool ready = top != nullptr && top != queue->waiting;
     SLUICE_CHECK(ready == ready_.contains(name), "{}", name);
-    total += counts.Total();
+    total += queue->counts.Total();
   }
   SLUICE_CHECK(total == size(), "{} in queues, {} known", total, size());
   int64_t local_total = 0;
   for (const auto& [key, local] : local_) local_total += local.counts.Total();
   SLUICE_CHECK(local_total == size(), "{} in local queues, {} known", local_total, size());
+}
+
+void QueueManager::CheckQueue(const Queue& queue) const {
+  const std::string& name = queue.name;
+  PendingCounts counts;
+  counts.inadmissible = static_cast<int64_t>(queue.parked.size());
+  counts.active = static_cast<int64_t>(queue.in_flight.size());
+  absl::btree_map<ObjectKey, int64_t> groups;  // by LocalQueue
+  size_t free_groups = 0;
+  for (const auto& [equivalence, of_class] : queue.classes) {
+    SLUICE_CHECK(of_class->blocked == queue.blocked.contains(equivalence), "{}", name);
+    SLUICE_CHECK(of_class->blocked || !of_class->groups.empty(), "empty class in {}", name);
+    for (const auto& [local_queue, group] : of_class->groups) {
+      const auto members = static_cast<int64_t>(group->members.size());
+      SLUICE_CHECK(members > 0, "empty group in {}", name);
+      (of_class->blocked ? counts.inadmissible : counts.active) += members;
+      ++groups[local_queue];
+      if (of_class->blocked) continue;
+      ++free_groups;
+      SLUICE_CHECK(group->lane->order.contains(group.get()), "{}", name);
+    }
+  }
+  SLUICE_CHECK(counts == queue.counts, "{}: {}+{}, counted {}+{}", name, queue.counts.active,
+               queue.counts.inadmissible, counts.active, counts.inadmissible);
+  SLUICE_CHECK(groups.size() == queue.lanes.size(), "{}", name);
+  size_t in_order = 0;
+  size_t tops = 0;
+  for (const auto& [local_queue, lane] : queue.lanes) {
+    SLUICE_CHECK(groups[local_queue] == lane->groups, "{} of {}", local_queue.ToString(), name);
+    SLUICE_CHECK(lane->usage == UsageIn(queue, local_queue), "{}", local_queue.ToString());
+    SLUICE_CHECK((lane->top == nullptr) == lane->order.empty(), "{}", local_queue.ToString());
+    in_order += lane->order.size();
+    if (lane->top == nullptr) continue;
+    ++tops;
+    SLUICE_CHECK(queue.order.contains(lane.get()), "{}", local_queue.ToString());
+  }
+  SLUICE_CHECK(in_order == free_groups && tops == queue.order.size(), "{}", name);
+  // The first of the listing that is active is the one that would be popped.
+  const std::vector<PendingWorkload> listing = Snapshot(name);
+  const auto first =
+      std::find_if(listing.begin(), listing.end(),
+                   [](const PendingWorkload& pending) { return pending.place == Place::kActive; });
+  const WorkloadInfo* expected = first == listing.end() ? nullptr : first->info.get();
+  const WorkloadInfo* top = queue.Top() == nullptr ? nullptr : queue.Top()->info.get();
+  SLUICE_CHECK(expected == top, "the head of {} is not the first", name);
 }
 
 }  // namespace sluice::queueing

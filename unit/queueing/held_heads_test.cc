@@ -11,8 +11,8 @@ namespace {
 using build::At;
 using Names = std::vector<std::string>;
 
-constexpr ClusterQueueOptions kBestEffort{QueueingStrategy::kBestEffortFifo, true};
-constexpr ClusterQueueOptions kStrict{QueueingStrategy::kStrictFifo, true};
+constexpr ClusterQueueOptions kBestEffort{QueueingStrategy::kBestEffortFifo, true, false};
+constexpr ClusterQueueOptions kStrict{QueueingStrategy::kStrictFifo, true, false};
 
 build::Workload Pending(const std::string& name, double created) {
   return build::Workload(name).Queue("lq").Created(At(created)).Request("cpu", "1").Generation(1);
@@ -74,7 +74,7 @@ TEST_CASE("heads that wait take part when the cycle asks for them") {
   CHECK(HeldNames(queues, {"b"}) == Names{"wb"});
   Back(queues, "wb", Because(RequeueReason::kNoFit));
   // Inactive: neither.
-  queues.UpdateClusterQueue("a", {QueueingStrategy::kStrictFifo, false});
+  queues.UpdateClusterQueue("a", {QueueingStrategy::kStrictFifo, false, false});
   CHECK(HeldNames(queues, {"a", "b"}) == Names{"wb"});
 }
 

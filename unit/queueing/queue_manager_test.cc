@@ -13,8 +13,8 @@ namespace {
 using build::At;
 using Names = std::vector<std::string>;
 
-constexpr ClusterQueueOptions kBestEffort{QueueingStrategy::kBestEffortFifo, true};
-constexpr ClusterQueueOptions kStrict{QueueingStrategy::kStrictFifo, true};
+constexpr ClusterQueueOptions kBestEffort{QueueingStrategy::kBestEffortFifo, true, false};
+constexpr ClusterQueueOptions kStrict{QueueingStrategy::kStrictFifo, true, false};
 
 WorkloadInfoPtr Info(const build::Workload& workload, const std::string& queue = "cq") {
   return MakeWorkloadInfo(workload.Shared(), queue, {}, {});
@@ -60,7 +60,7 @@ TEST_CASE("heads come in order, one per active queue") {
   QueueManager queues;
   queues.AddClusterQueue("cq", kBestEffort);
   queues.AddClusterQueue("other", kStrict);
-  queues.AddClusterQueue("stopped", {QueueingStrategy::kBestEffortFifo, false});
+  queues.AddClusterQueue("stopped", {QueueingStrategy::kBestEffortFifo, false, false});
   queues.AddOrUpdate(Info(Pending("w1", 0)), At(0));
   queues.AddOrUpdate(Info(Pending("w2", 60, "1", 5)), At(0));
   queues.AddOrUpdate(Info(Pending("w3", 120, "1", 5)), At(0));
@@ -261,6 +261,10 @@ TEST_CASE("a class that is blocked is free again in strict order") {
   CHECK(HeadNames(queues) == Names{"w1"});
 }
 
+UsageValue Usage(int cores) {
+  return UsageValue::Of(NanosOf({{"cpu", cores * 1000}}), {}, Quantity::FromInt(1));
+}
+
 // Random operations on three queues, with a plain set as the model of who is known.
 class RandomRun {
  public:
@@ -270,7 +274,7 @@ class RandomRun {
     const std::string name = "w" + std::to_string(Pick(25));
     const std::string queue = "q" + std::to_string(Pick(3));
     const absl::Time now = At(step);
-    switch (Pick(9)) {
+    switch (Pick(10)) {
       case 0:
       case 1:
         AddOrUpdate(name, queue, step);
@@ -298,6 +302,10 @@ class RandomRun {
         break;
       case 7:
         queues.Retry(queue);
+        break;
+      case 8:
+        queues.SetLocalQueueUsage({"ns", "lq" + std::to_string(Pick(2))},
+                                  Pick(4) == 0 ? UsageValue::Infinite() : Usage(Pick(4)));
         break;
       default:
         ChangeQueue(queue);
@@ -349,7 +357,7 @@ class RandomRun {
     }
     const auto strategy =
         Pick(2) == 0 ? QueueingStrategy::kStrictFifo : QueueingStrategy::kBestEffortFifo;
-    queues.AddClusterQueue(queue, {strategy, Pick(4) != 0});
+    queues.AddClusterQueue(queue, {strategy, Pick(4) != 0, Pick(2) == 0});
   }
 
   std::mt19937 random_;
