@@ -57,7 +57,7 @@ constexpr GateInfo kGates[] = {
     {"MultiKueueManagerQuotaAutomation", Stage::kAlpha, false, Support::kNotYet, ""},
     {"MultiKueueOrchestratedPreemption", Stage::kAlpha, false, Support::kNotYet, ""},
     {"MultiKueueRemoteSpecSync", Stage::kBeta, true, Support::kNotYet, ""},
-    {"PartialAdmission", Stage::kBeta, true, Support::kNotYet, ""},
+    {"PartialAdmission", Stage::kBeta, true, Support::kSwitch, ""},
     {"PodIntegrationValidateGroupOwner", Stage::kBeta, true, Support::kNotYet, ""},
     {"PrioritizePreemptorWorkloads", Stage::kAlpha, false, Support::kSwitch, ""},
     {"PriorityBoost", Stage::kAlpha, false, Support::kSwitch, ""},
