@@ -52,8 +52,7 @@ class Cycle {
     Decision& decision = entry.decision;
     if (Overlaps(entry) && snapshot_.options.recompute_on_overlap) {
       nominator_.Recompute(entry, victims_);
-      decision.requeue.scan_progress.reset();
-      decision.requeue.untried_flavors = false;
+      StartScanOver(decision);
       if (entry.assignment.mode == Mode::kFit) entry.assignment.mode = Mode::kDeferredFit;
     }
     switch (entry.assignment.mode) {
@@ -63,11 +62,16 @@ class Cycle {
         return Preempt(entry);
       case Mode::kDeferredFit:
         Expect(entry, entry.usage);
-        decision.requeue.untried_flavors = false;
+        StartScanOver(decision);
         return Wait(decision, Verdict::kDeferredFit, RequeueReason::kPendingPreemption);
       case Mode::kFit:
         return Admit(entry);
     }
+  }
+
+  static void StartScanOver(Decision& decision) {
+    decision.requeue.scan_progress.reset();
+    decision.requeue.untried_flavors = false;
   }
 
   bool Overlaps(const Entry& entry) const {
@@ -106,7 +110,7 @@ class Cycle {
                                   target.workload->evicted});
       decision.explanation.preempting.push_back(target.workload->Key().ToString());
     }
-    decision.requeue.untried_flavors = false;
+    StartScanOver(decision);
     Wait(decision, Verdict::kPreempting, RequeueReason::kPendingPreemption);
     decision.kind = Decision::Kind::kPreempt;
   }
@@ -132,6 +136,8 @@ class Cycle {
   void Admit(Entry& entry) {
     Decision& decision = entry.decision;
     if (!nominator_.FitsWithout(entry, victims_) || !FitsNow(entry)) {
+      // Room is being made for it where the scan stopped, so it is looked for there again.
+      if (entry.claims_room) StartScanOver(decision);
       return Wait(decision, Verdict::kNoLongerFits, RequeueReason::kFailedAfterNomination);
     }
     if (snapshot_.options.block_admission && not_ready_ > 0) {
@@ -322,14 +328,10 @@ std::vector<Decision> Schedule(Snapshot& snapshot, queueing::QueueManager& queue
 
 std::string PreemptionMessage(const Decision& decision, const Decision::Victim& victim,
                               const quota::Tree& tree) {
-  const auto known = [](const std::string& text) { return text.empty() ? "UNKNOWN" : text; };
-  const api::ObjectMeta& preemptor = decision.info->workload->metadata;
-  return fmt::format(
-      "Preempted to accommodate a workload (UID: {}, JobUID: {}) due to {}; preemptor path: {}; "
-      "preemptee path: {}",
-      known(preemptor.uid), known(preemptor.Label(api::kJobUidLabel)),
-      preemption::ReasonText(victim.reason), tree.PathOf(decision.info->cluster_queue),
-      tree.PathOf(victim.workload->cluster_queue));
+  return fmt::format("{} due to {}; preemptor path: {}; preemptee path: {}",
+                     PreemptorText(*decision.info->workload), preemption::ReasonText(victim.reason),
+                     tree.PathOf(decision.info->cluster_queue),
+                     tree.PathOf(victim.workload->cluster_queue));
 }
 
 absl::Time QueuedSince(const api::Workload& workload) {

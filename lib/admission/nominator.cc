@@ -53,6 +53,13 @@ void Wait(Decision& decision, Verdict verdict, RequeueReason requeue) {
   decision.requeue.condition_reason = decision.reason;
 }
 
+std::string PreemptorText(const api::Workload& preemptor) {
+  const auto known = [](const std::string& text) { return text.empty() ? "UNKNOWN" : text; };
+  return fmt::format("Preempted to accommodate a workload (UID: {}, JobUID: {})",
+                     known(preemptor.metadata.uid),
+                     known(preemptor.metadata.Label(api::kJobUidLabel)));
+}
+
 preemption::Preemptor PreemptorOf(const Snapshot& snapshot, const Entry& entry) {
   preemption::Preemptor preemptor;
   preemptor.queue = entry.queue;
@@ -238,6 +245,21 @@ bool Nominator::TryPartly(const Entry& entry, Attempt& attempt) const {
   return found;
 }
 
+// The Preempted condition of a victim names its preemptor, so that a controller that has just
+// started knows it too.
+bool Nominator::ClaimsRoom(const Entry& entry) {
+  if (entry.is_preemptor && entry.assignment.mode == flavor::Mode::kFit) return true;
+  const std::string me = PreemptorText(*entry.info().workload);
+  return std::any_of(entry.targets.begin(), entry.targets.end(), [&](const auto& target) {
+    if (!target.workload->evicted) return false;
+    if (entry.is_preemptor) return true;
+    const auto& conditions = target.workload->workload->status.conditions;
+    const api::Condition* preempted = api::FindCondition(conditions, api::kPreempted);
+    return preempted != nullptr && preempted->status == api::ConditionStatus::kTrue &&
+           preempted->message.starts_with(me);
+  });
+}
+
 void Nominator::Adopt(Entry& entry, Attempt attempt) const {
   entry.assignment = std::move(attempt.assignment);
   entry.usage = std::move(attempt.usage);
@@ -278,6 +300,7 @@ Entry Nominator::Nominate(const WorkloadInfoPtr& info) const {
   Attempt attempt = Try(entry, {}, nullptr);
   if (!attempt.Works() && snapshot_.options.partial_admission) TryPartly(entry, attempt);
   Adopt(entry, std::move(attempt));
+  entry.claims_room = ClaimsRoom(entry);
   return entry;
 }
 

@@ -21,6 +21,9 @@ struct Entry {
   quota::CellAmounts usage;  // of the assignment
   std::vector<preemption::Target> targets;
   bool is_preemptor = false;  // its preemptions were issued before
+  // Workloads are on their way out for it, or it fits now that they have gone: nobody of the cohort
+  // tree may take that room before it, or evictions would go on without end.
+  bool claims_room = false;
 
   const queueing::WorkloadInfo& info() const { return *decision.info; }
 };
@@ -64,11 +67,15 @@ class Nominator {
                                      int64_t request) const;
   void ResumeScan(const Entry& entry, flavor::AssignContext& context) const;
   void FindTargets(const Entry& entry, Attempt& attempt) const;
+  static bool ClaimsRoom(const Entry& entry);
 
   const Snapshot& snapshot_;
   const queueing::QueueManager* queues_;
   preemption::Context context_;
 };
+
+// How the conditions of a victim name the workload that needs its room.
+std::string PreemptorText(const api::Workload& preemptor);
 
 // The entry as a preemptor, without what it requests.
 preemption::Preemptor PreemptorOf(const Snapshot& snapshot, const Entry& entry);

@@ -23,6 +23,7 @@ bool MoreUrgent(const Snapshot& snapshot, const WorkloadInfo& a, const WorkloadI
 }
 
 bool ClassicallyBefore(const Snapshot& snapshot, const Entry& a, const Entry& b) {
+  if (a.claims_room != b.claims_room) return a.claims_room;
   if (snapshot.options.prioritize_preemptors && a.is_preemptor != b.is_preemptor) {
     return a.is_preemptor;
   }
@@ -103,6 +104,7 @@ class EntryOrder::Tournament {
 
   bool Beats(const Contender& a, const Contender& b, const quota::Node& cohort) const {
     const CycleOptions& options = snapshot_->options;
+    if (a.entry->claims_room != b.entry->claims_room) return a.entry->claims_room;
     if (options.prioritize_preemptors && a.entry->is_preemptor != b.entry->is_preemptor) {
       return a.entry->is_preemptor;
     }

@@ -3,6 +3,8 @@
 // Classical: who borrows least goes first, then priority, then time. With fair sharing the entries
 // of a cohort tree play a tournament before every step: at each cohort, from below, the entry wins
 // whose side would have the lowest dominant resource share with it; the winner at the root is next.
+// In both, an entry for which workloads were evicted goes first, so that the room is given to the
+// one that it was made for.
 // Sources: Kueue documentation "Cluster Queue" and KEP-1714 (fair sharing), KEP-79 (hierarchy).
 #pragma once
 
