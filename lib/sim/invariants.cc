@@ -81,11 +81,16 @@ void AddUsage(const Json& workload, absl::btree_map<std::string, int64_t>& usage
 
 }  // namespace
 
-Violations QuotaWatch::Check(const ApiServer& api) {
+absl::btree_map<std::string, int64_t> HeldQuota(const ApiServer& api) {
   absl::btree_map<std::string, int64_t> usage;
   api.ForEach(Kind::kWorkload, [&](const Json& workload) {
     if (Holds(workload)) AddUsage(workload, usage);
   });
+  return usage;
+}
+
+Violations QuotaWatch::Check(const ApiServer& api) {
+  absl::btree_map<std::string, int64_t> usage = HeldQuota(api);
   absl::btree_map<std::string, int64_t> quota;
   api.ForEach(Kind::kClusterQueue, [&](const Json& queue) {
     const Json* groups = queue.Find("spec", "resourceGroups");

@@ -18,6 +18,9 @@ namespace sluice::sim {
 
 using Violations = std::vector<std::string>;
 
+// What Workloads with a reservation hold, in milli-units, by "queue/flavor/resource".
+absl::btree_map<std::string, int64_t> HeldQuota(const ApiServer& api);
+
 // No ClusterQueue (outside of cohorts) above its quota through an admission: what all Workloads
 // with a reservation hold, in milli-units. A quota that a user lowers below the usage breaks
 // nothing as long as the usage does not grow; so the last usage is remembered.

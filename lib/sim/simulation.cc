@@ -58,6 +58,9 @@ struct Simulation::Replica : state::ActionSink, reconcile::Observer {
     for (std::string& text : CheckStrictFifo(controller->world(), decision)) {
       sim.Violation(std::move(text));
     }
+    for (std::string& text : CheckPreemption(controller->world(), decision)) {
+      sim.Violation(std::move(text));
+    }
   }
   void OnRejected(const state::Rejection& rejection, bool first, uint64_t /*count*/) override {
     if (first) rejections.push_back(rejection.error);
@@ -373,6 +376,7 @@ void Simulation::CheckStep() {
   if (api_.versions() != checked_version_) {
     checked_version_ = api_.versions();
     for (std::string& text : quota_watch_.Check(api_)) Violation(std::move(text));
+    for (std::string& text : tree_watch_.Check(api_, now_)) Violation(std::move(text));
     for (std::string& text : CheckJobs(api_)) Violation(std::move(text));
   }
   if (std::exchange(world_changed_, false)) {

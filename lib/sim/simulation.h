@@ -27,6 +27,7 @@
 #include "sim/api_server.h"
 #include "sim/invariants.h"
 #include "sim/job_controller.h"
+#include "sim/quota_invariants.h"
 #include "state/settings.h"
 
 namespace sluice::sim {
@@ -160,6 +161,7 @@ class Simulation {
   uint64_t rebuilt_version_ = 0;
   bool world_changed_ = false;
   QuotaWatch quota_watch_;
+  TreeWatch tree_watch_;
   uint64_t steps_at_now_ = 0;
   std::vector<std::string> violations_;
   std::vector<std::string> trace_;
