@@ -29,6 +29,13 @@ void AddToTotals(QueueTotals& totals, const FlavorResourceAmounts& usage, bool a
 
 void World::WorkloadChanged(const ObjectKey& key, const api::Workload* before,
                             const api::Workload* after, absl::Time now, Refs& touched) {
+  // With another priority one that holds quota may have become a victim of those that wait.
+  const auto holder = contributions_.find(key);
+  if (before != nullptr && after != nullptr && holder != contributions_.end() &&
+      queueing::EffectivePriority(*before, order_options_.priority_boost) !=
+          queueing::EffectivePriority(*after, order_options_.priority_boost)) {
+    releases_.insert(holder->second.cluster_queue);
+  }
   if (before != nullptr) IndexWorkload(key, *before, false);
   if (after != nullptr) IndexWorkload(key, *after, true);
   for (const api::Workload* workload : {before, after}) {
