@@ -74,6 +74,14 @@ class Cycle {
     decision.requeue.untried_flavors = false;
   }
 
+  // It was passed over because of others of the cycle. One for which room is being made looks for
+  // it again where the scan stopped; others go on with the next flavor.
+  void Skip(Entry& entry) const {
+    if (entry.claims_room || !snapshot_.options.preserve_scan_progress) {
+      StartScanOver(entry.decision);
+    }
+  }
+
   bool Overlaps(const Entry& entry) const {
     return std::any_of(entry.targets.begin(), entry.targets.end(), [&](const Target& target) {
       return std::any_of(victims_.begin(), victims_.end(),
@@ -98,9 +106,11 @@ class Cycle {
       return Wait(decision, Verdict::kNoCandidates, RequeueReason::kPreemptionNoCandidates);
     }
     if (Overlaps(entry)) {
+      Skip(entry);
       return Wait(decision, Verdict::kOverlappingTargets, RequeueReason::kFailedAfterNomination);
     }
     if (!nominator_.FitsWithout(entry, victims_)) {
+      Skip(entry);
       return Wait(decision, Verdict::kNoLongerFits, RequeueReason::kFailedAfterNomination);
     }
     victims_.insert(victims_.end(), entry.targets.begin(), entry.targets.end());
@@ -136,8 +146,7 @@ class Cycle {
   void Admit(Entry& entry) {
     Decision& decision = entry.decision;
     if (!nominator_.FitsWithout(entry, victims_) || !FitsNow(entry)) {
-      // Room is being made for it where the scan stopped, so it is looked for there again.
-      if (entry.claims_room) StartScanOver(decision);
+      Skip(entry);
       return Wait(decision, Verdict::kNoLongerFits, RequeueReason::kFailedAfterNomination);
     }
     if (snapshot_.options.block_admission && not_ready_ > 0) {
