@@ -200,11 +200,11 @@ void Describe(Fields<ClusterQueueStatus>& f) {
   ConditionList(f.Field("conditions", &ClusterQueueStatus::conditions));
   f.Field("flavorsReservation", &ClusterQueueStatus::flavors_reservation)
       .KeyedBy({"name"})
-      .MaxItems(64)
+      .MaxItems(256)
       .Doc("Quota held by Workloads with a reservation.");
   f.Field("flavorsUsage", &ClusterQueueStatus::flavors_usage)
       .KeyedBy({"name"})
-      .MaxItems(64)
+      .MaxItems(256)
       .Doc("Quota held by admitted Workloads.");
   f.Field("pendingWorkloads", &ClusterQueueStatus::pending_workloads).Always();
   f.Field("reservingWorkloads", &ClusterQueueStatus::reserving_workloads).Always();
@@ -237,8 +237,8 @@ void Describe(Fields<LocalQueueStatus>& f) {
   f.Field("admittedWorkloads", &LocalQueueStatus::admitted_workloads).Always();
   f.Field("flavorsReservation", &LocalQueueStatus::flavors_reservation)
       .KeyedBy({"name"})
-      .MaxItems(64);
-  f.Field("flavorsUsage", &LocalQueueStatus::flavors_usage).KeyedBy({"name"}).MaxItems(64);
+      .MaxItems(256);
+  f.Field("flavorsUsage", &LocalQueueStatus::flavors_usage).KeyedBy({"name"}).MaxItems(256);
   f.Field("fairSharing", &LocalQueueStatus::fair_sharing);
 }
 

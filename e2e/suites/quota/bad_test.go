@@ -94,9 +94,9 @@ func hugeQueue(t *testing.T, c *harness.Cluster, cohort string, groups []any) ha
 }
 
 // TestHugeQueues has ClusterQueues in a cohort that are as large as the API allows in one way or the
-// other: 16 groups, 256 resources, 64 flavors in a group, 512 pairs in a group.
+// other: 16 groups with many more flavors than fit in one; 64 flavors in a group, 512 pairs in it.
 func TestHugeQueues(t *testing.T) {
-	const groups, flavors, resources = 16, 8, 16
+	const groups, flavors, resources = 16, 8, 8
 	c := alone(t)
 	prefix, long, cohort := harness.Name("wide"), harness.Name("long"), harness.Name("org")
 	hugeFlavors(t, c, prefix, 0, groups, flavors)
