@@ -72,7 +72,7 @@ cluster's own parts from working.
   # schema.
   - name: more-than-conditions
     expression: >-
-      request.subResource != 'status' ||
+      !has(request.subResource) || request.subResource != 'status' ||
       object.?status.?admission.orValue({}) != oldObject.?status.?admission.orValue({}) ||
       object.?status.?admissionChecks.orValue([]) != oldObject.?status.?admissionChecks.orValue([]) ||
       object.?status.?reclaimablePods.orValue([]) != oldObject.?status.?reclaimablePods.orValue([]) ||
