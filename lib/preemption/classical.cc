@@ -1,5 +1,9 @@
 // Classical preemption: KEP-83 (within a ClusterQueue and a cohort), KEP-1337 (while borrowing) and
 // KEP-79 (hierarchical cohorts).
+//
+// A workload of another ClusterQueue is taken only for a contested cell of which its ClusterQueue
+// borrows. With two resources it could else lose what is its nominal quota because its ClusterQueue
+// borrows the other one; it would evict the preemptor by right, and so on without end.
 #include <algorithm>
 #include <queue>
 
@@ -177,8 +181,10 @@ class Classical {
             workload.priority <= *policies.max_priority_threshold);
   }
 
-  // Its ClusterQueue and all cohorts below the common one still use more than their quota.
-  bool StillOver(const quota::Node& queue) const {
+  // It uses some of what its ClusterQueue borrows, and all cohorts below the common one still use
+  // more than their quota too.
+  bool StillOver(const quota::Node& queue, const ReservedWorkload& workload) const {
+    if (!search_.UsesBorrowed(queue, workload)) return false;
     const quota::Node* top = BelowCommonAncestor(search_.queue(), queue).theirs;
     for (const quota::Node* node = &queue;; node = node->parent()) {
       if (search_.WithinQuota(*node)) return false;
@@ -205,7 +211,9 @@ class Classical {
       for (const Kind kind : {Kind::kHierarchical, Kind::kPriority, Kind::kOwn}) {
         for (Merge merge(search_, runs_, kind, evicted); !merge.Empty();) {
           const Candidate candidate = merge.Next();
-          if (kind != Kind::kOwn && !StillOver(*candidate.run->queue)) continue;
+          if (kind != Kind::kOwn && !StillOver(*candidate.run->queue, *candidate.workload)) {
+            continue;
+          }
           if (borrowing && kind == Kind::kPriority && !WhileBorrowing(*candidate.workload)) {
             continue;
           }

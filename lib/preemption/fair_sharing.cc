@@ -7,6 +7,18 @@
 // other for ever (Kueue issue 14543). Here the tests must hold for what is really evicted: an own
 // workload is given back only while they do. For the same reason a test wants the other side's
 // share to be larger now, also where only the share after the removal is compared.
+//
+// Two more ways in which workloads would evict each other for ever, with what is done about them.
+// First, a workload can be larger than what its ClusterQueue borrows, so that evicting it leaves
+// less than the nominal quota in use. When the preemptor borrows that very quota, a small workload
+// of the victim's ClusterQueue evicts it by right, and in the room this leaves the victim starts
+// again. So a preemptor that borrows must leave every ClusterQueue (and subtree below the common
+// cohort) from which a share test let it take the room to use its quota again. Second, of several
+// victims of one side those that go later lower its share below what the test of an earlier one
+// saw, so that this one has the smaller share when it comes back. So with any one victim back in
+// its place the other side's share must not be below the preemptor's. Where the usual search finds
+// a set that does not last in this sense, a second one is more careful: every share test is of the
+// final share, and leaves the quota in use.
 #include <algorithm>
 
 #include "preemption/search.h"
@@ -16,21 +28,37 @@ namespace {
 
 class FairSharing {
  public:
-  FairSharing(const Context& context, const Preemptor& preemptor)
-      : search_(context, preemptor), preemptor_(preemptor), rules_(*context.fair_sharing) {}
+  // `careful`: share tests are of the final share and let no ClusterQueue fall below its quota.
+  FairSharing(const Context& context, const Preemptor& preemptor, bool careful)
+      : search_(context, preemptor),
+        preemptor_(preemptor),
+        rules_(*context.fair_sharing),
+        careful_(careful) {}
 
   std::vector<Target> Run() {
     CollectCandidates();
     search_.BookPreemptor();
-    within_nominal_ =
-        rules_.preempt_within_nominal &&
-        std::none_of(preemptor_.contested.begin(), preemptor_.contested.end(), [&](auto cell) {
-          return search_.queue().Usage(cell) > search_.queue().Nominal(cell);
-        });
+    within_nominal_ = rules_.preempt_within_nominal && WithinNominal();
     bool fits = First(rules_.strategies.front());
     if (!fits && rules_.strategies.size() > 1) fits = Second(rules_.strategies[1]);
     if (!fits) return {};
     return search_.Minimised(true, [this](size_t index) { return MayReturn(index); });
+  }
+
+  // After Run: none of those that share tests allowed to take has a claim to come back at once.
+  bool Lasts() {
+    for (size_t i = 0; i < tests_.size(); ++i) {
+      if (!tests_[i].by_share || search_.Returned(i)) continue;
+      quota::Node& queue = search_.QueueOfTaken(i);
+      if (!WithinNominal() && !HasRoomForQuota(queue)) return false;
+      const CommonAncestor sides = BelowCommonAncestor(search_.queue(), queue);
+      const quota::CellAmounts& usage = search_.taken()[i].workload->usage;
+      quota::Tree::AddUsage(queue, usage);
+      const bool smaller = ShareOf(*sides.theirs) < ShareOf(*sides.mine);
+      quota::Tree::RemoveUsage(queue, usage);
+      if (smaller) return false;
+    }
+    return true;
   }
 
  private:
@@ -87,6 +115,11 @@ class FairSharing {
   }
 
   bool IsOwn(const Member& member) const { return member.queue == &search_.queue(); }
+
+  // Not what others use of their own quota, also where they borrow another resource.
+  bool MayLose(const Member& member, const ReservedWorkload& workload) const {
+    return IsOwn(member) || search_.UsesBorrowed(*member.queue, workload);
+  }
 
   bool AboveMe(const quota::Node& cohort) const {
     for (const quota::Node* node = &search_.queue(); node != nullptr; node = node->parent()) {
@@ -151,14 +184,48 @@ class FairSharing {
     return search_.context().tree->ShareOf(node);
   }
 
+  // The preemptor counted, its ClusterQueue does not borrow what it lacks.
+  bool WithinNominal() const {
+    return std::none_of(preemptor_.contested.begin(), preemptor_.contested.end(),
+                        [&](quota::CellId cell) {
+                          return search_.queue().Usage(cell) > search_.queue().Nominal(cell);
+                        });
+  }
+
+  // Whether `holds` is true in every contested cell of the ClusterQueue and of the cohorts around
+  // it, up to the one that the preemptor's ClusterQueue is in too.
+  template <typename Holds>
+  bool HoldsBelowCommon(const quota::Node& queue, const Holds& holds) const {
+    const quota::Node* top = BelowCommonAncestor(search_.queue(), queue).theirs;
+    for (const quota::Node* node = &queue;; node = node->parent()) {
+      for (const quota::CellId cell : preemptor_.contested) {
+        if (!holds(*node, cell)) return false;
+      }
+      if (node == top) return true;
+    }
+  }
+
+  bool HasRoomForQuota(const quota::Node& queue) const {
+    return HoldsBelowCommon(queue, [](const quota::Node& node, quota::CellId cell) {
+      const int64_t unused = quota::SubtractAmounts(node.SubtreeQuota(cell), node.Usage(cell));
+      return unused <= 0 || unused <= quota::Tree::Room(node, cell);
+    });
+  }
+
   // Whether the share test allows to take the workload, as the tree is now.
   bool Passes(quota::Node& queue, const ReservedWorkload& workload, Strategy strategy) const {
     const CommonAncestor sides = BelowCommonAncestor(search_.queue(), queue);
     const quota::Share mine = ShareOf(*sides.mine);
     if (mine >= ShareOf(*sides.theirs)) return false;
-    if (strategy == Strategy::kLessThanInitialShare) return true;
+    if (strategy == Strategy::kLessThanInitialShare && !careful_) return true;
+    const bool leave_quota = careful_ && !WithinNominal();
     quota::Tree::RemoveUsage(queue, workload.usage);
-    const bool passes = mine <= ShareOf(*sides.theirs);
+    bool passes = mine <= ShareOf(*sides.theirs);
+    if (leave_quota) {
+      passes = passes && HoldsBelowCommon(queue, [](const quota::Node& node, quota::CellId cell) {
+                 return node.Usage(cell) >= node.SubtreeQuota(cell);
+               });
+    }
     quota::Tree::AddUsage(queue, workload.usage);
     return passes;
   }
@@ -174,6 +241,7 @@ class FairSharing {
       if (IsOwn(*member) || within_nominal_) {
         const ReservedWorkload& workload = member->Front();
         ++member->next;
+        if (!MayLose(*member, workload)) continue;
         const Reason reason =
             IsOwn(*member) ? Reason::kInClusterQueue : Reason::kInCohortReclamation;
         if (Take(*member, workload, reason, {})) return true;
@@ -182,6 +250,7 @@ class FairSharing {
       while (!member->Empty()) {
         const ReservedWorkload& workload = member->Front();
         ++member->next;
+        if (!MayLose(*member, workload)) continue;
         if (!Passes(*member->queue, workload, strategy)) {
           member->failed.push_back(&workload);
           continue;
@@ -203,6 +272,7 @@ class FairSharing {
     while (Member* member = Choose()) {
       const ReservedWorkload& workload = member->Front();
       member->dropped = true;
+      if (!MayLose(*member, workload)) continue;
       if (!Passes(*member->queue, workload, strategy)) continue;
       if (Take(*member, workload, Reason::kInCohortFairSharing, {true, strategy})) return true;
     }
@@ -245,6 +315,7 @@ class FairSharing {
   Search search_;
   const Preemptor& preemptor_;
   const FairSharingRules& rules_;
+  const bool careful_;
   bool within_nominal_ = false;
   absl::btree_map<const quota::Node*, Member> members_;
   absl::btree_set<const quota::Node*> dropped_;
@@ -254,7 +325,12 @@ class FairSharing {
 }  // namespace
 
 std::vector<Target> FindFairTargets(const Context& context, const Preemptor& preemptor) {
-  return FairSharing(context, preemptor).Run();
+  for (const bool careful : {false, true}) {
+    FairSharing search(context, preemptor, careful);
+    std::vector<Target> targets = search.Run();
+    if (targets.empty() || search.Lasts()) return targets;
+  }
+  return {};
 }
 
 }  // namespace sluice::preemption

@@ -71,6 +71,14 @@ bool Search::WithinQuota(const quota::Node& node) const {
                       [&](quota::CellId cell) { return node.Borrowing(cell); });
 }
 
+bool Search::UsesBorrowed(const quota::Node& queue, const ReservedWorkload& workload) const {
+  return std::any_of(workload.usage.begin(), workload.usage.end(), [&](const auto& used) {
+    return queue.Borrowing(used.cell) &&
+           std::find(preemptor_.contested.begin(), preemptor_.contested.end(), used.cell) !=
+               preemptor_.contested.end();
+  });
+}
+
 void Search::Take(quota::Node& queue, const Target& target) {
   quota::Tree::RemoveUsage(queue, target.workload->usage);
   taken_.push_back(target);

@@ -42,6 +42,10 @@ class Search {
   // Usage is within the quota of the subtree in every contested cell.
   bool WithinQuota(const quota::Node& node) const;
 
+  // It uses a contested cell of which its ClusterQueue uses more than its quota. What others use of
+  // their own quota is theirs, also where they borrow something else.
+  bool UsesBorrowed(const quota::Node& queue, const ReservedWorkload& workload) const;
+
   void Take(quota::Node& queue, const Target& target);
   // All that are taken, in the order in which they were.
   const std::vector<Target>& taken() const { return taken_; }

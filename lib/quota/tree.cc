@@ -252,6 +252,8 @@ int64_t Tree::Available(const Node& queue, CellId cell) {
   return queue.Lists(cell) ? std::max<int64_t>(0, queue.Available(cell)) : 0;
 }
 
+int64_t Tree::Room(const Node& node, CellId cell) { return node.Available(cell); }
+
 int64_t Tree::PotentialAvailable(const Node& queue, CellId cell) {
   return queue.Lists(cell) ? std::max<int64_t>(0, queue.Potential(cell)) : 0;
 }

@@ -115,6 +115,8 @@ class Tree {
   static void RemoveUsage(Node& queue, const CellAmounts& amounts);
   // As above; for a sound node. Available is never below 0 here.
   static int64_t Available(const Node& queue, CellId cell);
+  // Of a ClusterQueue or Cohort, as it is: negative where usage exceeds what there is.
+  static int64_t Room(const Node& node, CellId cell);
   static int64_t PotentialAvailable(const Node& queue, CellId cell);
   static bool Fits(const Node& queue, const CellAmounts& amounts);
   static BorrowLevel LevelFor(const Node& queue, CellId cell, int64_t request);

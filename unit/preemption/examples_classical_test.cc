@@ -140,6 +140,18 @@ TEST_CASE("a candidate must use a contested cell, the fit is of every requested 
   CHECK(Targets(c) == "memory InClusterQueue, cpu InClusterQueue");
 }
 
+// Kueue takes m1 as well, because b borrows cpu; m1 would take its place back by right.
+TEST_CASE("what is used of the own quota is safe, also where another resource is borrowed") {
+  Cluster c;
+  c.resources = 2;
+  c.Queue("a", "pool", {4, 4}, kReclaimOnly).Queue("b", "pool", {1, 4}).Queue("d", "pool", {0, 0});
+  c.Runs("b", "m1", {0, 4}, {.reserved_at = 9}).Runs("b", "c1", {3, 0}, {.reserved_at = 5});
+  c.Runs("d", "m2", {0, 1}, {.reserved_at = 3});
+  c.Needs("a", {4, 4});
+  CHECK(Targets(c) == "c1 InCohortReclamation, m2 InCohortReclamation");
+  CHECK(Targets(c.Fair()) == "c1 InCohortReclamation, m2 InCohortReclamation");
+}
+
 TEST_CASE("an equal priority gives way when it is newer in the queue order") {
   Cluster c;
   c.Queue("q", "", {4}, {Policy::kLowerOrNewerEqualPriority, Policy::kNever, false, {}});

@@ -268,7 +268,7 @@ std::string Oracle::Judge(const std::vector<Victim>& victims) {
   for (const Victim& victim : victims) {
     const int queue = Work(victim.workload).queue;
     if (queue != Me()) {
-      if (WithinQuota(queue) && (!booked_ || !Borrowing(queue))) {
+      if (!UsesBorrowed(victim.workload)) {
         wrong += fmt::format("{} is within its quota; ", Node(queue).name);
       }
       if (!booked_ && !StillOver(queue)) {
@@ -286,7 +286,7 @@ std::string Oracle::Judge(const std::vector<Victim>& victims) {
     std::vector<Taken> rest;
     for (size_t j = 0; j < victims.size(); ++j) {
       if (i == j) continue;
-      // The strictest reading of its test: a set that passes it passes any.
+      // The strictest reading of its test: a set that passes that passes any.
       std::optional<Strategy> test;
       if (victims[j].reason == Reason::kInCohortFairSharing) {
         test = Strategy::kLessThanOrEqualToFinalShare;
@@ -294,10 +294,12 @@ std::string Oracle::Judge(const std::vector<Victim>& victims) {
       rest.push_back({victims[j], test});
     }
     PutBack(victims[i].workload);
+    careful_ = true;
     const bool needless = Fits(false) || (Fits(true) && booked_);
     if (needless && TestsHold(rest)) {
       wrong += Work(victims[i].workload).name + " is superfluous; ";
     }
+    careful_ = false;
     Remove(victims[i].workload);
   }
   for (const Victim& victim : victims) taken_[At(victim.workload)] = false;
@@ -381,6 +383,14 @@ bool Oracle::MayTakeWhileBorrowing(int workload) const {
          Work(workload).priority <= policies.max_priority_threshold.value_or(1000);
 }
 
+// A rule of our own: others lose only what they use of what they borrow.
+bool Oracle::UsesBorrowed(int workload) const {
+  const int queue = Work(workload).queue;
+  return std::any_of(contested_.begin(), contested_.end(), [&](size_t c) {
+    return Work(workload).amounts[c] > 0 && Usage(queue, c) > Quota(queue, c);
+  });
+}
+
 bool Oracle::StillOver(int queue) const {
   for (int node = queue; !IsAncestor(node, Me()); node = Node(node).parent) {
     if (WithinQuota(node)) return false;
@@ -416,6 +426,7 @@ std::vector<Victim> Oracle::FindClassical() {
     std::vector<Taken> taken;
     for (const Candidate& candidate : candidates) {
       if (candidate.list != 2 && !StillOver(Work(candidate.workload).queue)) continue;
+      if (candidate.list != 2 && !UsesBorrowed(candidate.workload)) continue;
       if (borrowing && candidate.list == 1 && !MayTakeWhileBorrowing(candidate.workload)) continue;
       taken.push_back({{candidate.workload, ClassicalReason(candidate)}, {}});
       Remove(candidate.workload);
@@ -429,128 +440,6 @@ std::vector<Victim> Oracle::FindClassical() {
     Count();
   }
   return {};
-}
-
-// ---- fair sharing ----
-
-int Oracle::Choose(int cohort, const std::vector<std::vector<int>>& candidates) const {
-  int queue = -1;
-  int subtree = -1;
-  int chosen_inside = -1;
-  for (size_t n = 0; n < cluster_.nodes.size(); ++n) {
-    const int child = static_cast<int>(n);
-    if (Node(child).parent != cohort) continue;
-    if (!Node(child).is_cohort) {
-      if (candidates[n].empty() || (child != Me() && !Borrowing(child))) continue;
-      const bool more = queue < 0 || Less(ShareOf(queue), ShareOf(child));
-      const bool equal = queue >= 0 && !more && !Less(ShareOf(child), ShareOf(queue));
-      if (more || (equal && Before(candidates[n].front(), candidates[At(queue)].front(), false))) {
-        queue = child;
-      }
-      continue;
-    }
-    if (!Borrowing(child) && !IsAncestor(child, Me())) continue;
-    const int inside = Choose(child, candidates);
-    if (inside < 0) continue;
-    const bool more = subtree < 0 || Less(ShareOf(subtree), ShareOf(child));
-    const bool equal = subtree >= 0 && !more && !Less(ShareOf(child), ShareOf(subtree));
-    if (more || (equal && Node(child).name < Node(subtree).name)) {
-      subtree = child;
-      chosen_inside = inside;
-    }
-  }
-  if (subtree < 0) return queue;
-  if (queue >= 0 && Less(ShareOf(subtree), ShareOf(queue))) return queue;
-  return chosen_inside;
-}
-
-int Oracle::ChooseFromRoot(const std::vector<std::vector<int>>& candidates) const {
-  int root = Me();
-  while (Node(root).parent >= 0) root = Node(root).parent;
-  if (root == Me()) return candidates[At(root)].empty() ? -1 : root;
-  return Choose(root, candidates);
-}
-
-void Oracle::Sides(int queue, int& mine, int& theirs) const {
-  theirs = queue;
-  while (!IsAncestor(Node(theirs).parent, Me())) theirs = Node(theirs).parent;
-  mine = Me();
-  while (Node(mine).parent != Node(theirs).parent) mine = Node(mine).parent;
-}
-
-// As the state is now, with the preemptor counted. Two rules of our own beside the published
-// ones: the other side's share must be larger before the removal, whatever the strategy, and
-// (in Minimal) the tests must hold for what is really removed.
-bool Oracle::Passes(int workload, Strategy strategy) {
-  int mine = 0;
-  int theirs = 0;
-  Sides(Work(workload).queue, mine, theirs);
-  const Share share = ShareOf(mine);
-  if (!Less(share, ShareOf(theirs))) return false;
-  if (strategy == Strategy::kLessThanInitialShare) return true;
-  Remove(workload);
-  const bool passes = !Less(ShareOf(theirs), share);
-  PutBack(workload);
-  return passes;
-}
-
-std::vector<Victim> Oracle::FindFair() {
-  booked_ = true;
-  Count();
-  std::vector<std::vector<int>> candidates(cluster_.nodes.size());
-  std::vector<std::vector<int>> later(cluster_.nodes.size());
-  int root = Me();
-  while (Node(root).parent >= 0) root = Node(root).parent;
-  for (size_t n = 0; n < cluster_.nodes.size(); ++n) {
-    const int queue = static_cast<int>(n);
-    if (Node(queue).is_cohort || !IsAncestor(root, queue)) continue;
-    if (queue == Me() || !WithinQuota(queue)) candidates[n] = CandidatesOf(queue);
-  }
-  const bool within_nominal = cluster_.preempt_within_nominal && WithinQuota(Me());
-  std::vector<Taken> taken;
-  const auto take = [&](int workload, Reason reason, std::optional<Strategy> test) {
-    taken.push_back({{workload, reason}, test});
-    Remove(workload);
-    return Fits(true);
-  };
-
-  bool fits = false;
-  for (int queue = ChooseFromRoot(candidates); queue >= 0 && !fits;
-       queue = ChooseFromRoot(candidates)) {
-    std::vector<int>& list = candidates[At(queue)];
-    const Strategy strategy = cluster_.strategies.front();
-    while (!list.empty()) {
-      const int workload = list.front();
-      list.erase(list.begin());
-      if (queue == Me()) {
-        fits = take(workload, Reason::kInClusterQueue, {});
-      } else if (within_nominal) {
-        fits = take(workload, Reason::kInCohortReclamation, {});
-      } else if (Passes(workload, strategy)) {
-        fits = take(workload, Reason::kInCohortFairSharing, strategy);
-      } else {
-        later[At(queue)].push_back(workload);
-        continue;
-      }
-      break;
-    }
-  }
-  if (!fits && cluster_.strategies.size() > 1) {
-    const Strategy strategy = cluster_.strategies[1];
-    for (int queue = ChooseFromRoot(later); queue >= 0 && !fits; queue = ChooseFromRoot(later)) {
-      const int workload = later[At(queue)].front();
-      later[At(queue)].clear();
-      if (Passes(workload, strategy)) {
-        fits = take(workload, Reason::kInCohortFairSharing, strategy);
-      }
-    }
-  }
-  std::vector<Victim> victims;
-  if (fits) victims = Victims(Minimal(taken, true));
-  taken_.assign(taken_.size(), false);
-  booked_ = false;
-  Count();
-  return victims;
 }
 
 }  // namespace sluice::preemption

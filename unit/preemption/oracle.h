@@ -85,9 +85,13 @@ class Oracle {
   std::vector<Candidate> Ordered(std::vector<Candidate> all) const;
   bool MayTakeWhileBorrowing(int workload) const;
   bool StillOver(int queue) const;
+  bool UsesBorrowed(int workload) const;
   Reason ClassicalReason(const Candidate& candidate) const;
 
   std::vector<Victim> FindFair();
+  std::vector<Taken> FairSet();
+  bool Lasts(const std::vector<Taken>& taken);
+  bool BelowQuota(int queue, bool without_room) const;
   int Choose(int cohort, const std::vector<std::vector<int>>& candidates) const;
   int ChooseFromRoot(const std::vector<std::vector<int>>& candidates) const;
   void Sides(int queue, int& mine, int& theirs) const;
@@ -98,6 +102,7 @@ class Oracle {
   std::vector<Row> quota_, guaranteed_, potential_, usage_;
   std::vector<bool> taken_;
   bool booked_ = false;
+  bool careful_ = false;
 };
 
 }  // namespace sluice::preemption

@@ -30,10 +30,13 @@ class Maker {
     Cohorts();
     const int queues = 1 + random_.Below(random_.OneIn(4) ? sizes_.queues : Least(4));
     for (int i = 0; i < queues; ++i) Queue(i);
-    const int workloads = random_.Below(random_.OneIn(4) ? sizes_.workloads : Least(9));
+    // Enough to fill most of the quota, so that there is something to search for.
+    const int most = random_.OneIn(4) ? sizes_.workloads : Least(9);
+    const int workloads = most / 3 + random_.Below(most);
     for (int i = 0; i < workloads; ++i) c_.running.push_back(Workload(fmt::format("w{}", i)));
     c_.preemptor = Workload("preemptor");
     c_.preemptor.evicted = false;
+    c_.preemptor.priority += random_.Below(3);
     Rules();
     return c_;
   }

@@ -1,0 +1,187 @@
+// With no new event, preemption comes to rest.
+#include "unit/preemption/quiet_run.h"
+
+#include <algorithm>
+#include <cstdlib>
+
+#include "unit/catch.h"
+#include "unit/preemption/random_cluster.h"
+
+namespace sluice::preemption {
+namespace {
+
+const Policies kBoth{Policy::kLowerPriority, Policy::kAny, false, {}};
+const Policies kReclaimOnly{Policy::kNever, Policy::kAny, false, {}};
+
+WorkloadSpec Waits(const Cluster& cluster, const std::string& queue, const std::string& name,
+                   const std::vector<int>& amounts, const WorkloadOptions& options = {}) {
+  Cluster copy = cluster;
+  copy.Runs(queue, name, amounts, options);
+  return copy.running.back();
+}
+
+// Kueue issue 14543: a1 goes first and lowers a's share, b1 passes its test because of that, a1 is
+// given back. Then b has the smaller share, b1 evicts p, and so on without end.
+TEST_CASE("an own workload given back does not make two evict each other for ever") {
+  QuietSystem system;
+  Cluster& c = system.cluster;
+  c.Queue("a", "pool", {0}, kBoth).Queue("b", "pool", {0}, kReclaimOnly).Queue("s", "pool", {9});
+  c.Fair();
+  c.Runs("a", "a1", {3}, {.priority = 0, .reserved_at = 1});
+  c.Runs("b", "b1", {6}, {.priority = 0, .reserved_at = 2});
+  system.waiting.push_back(Waits(c, "a", "p", {5}, {.priority = 5, .order_time = 3}));
+  const QuietResult result = RunUntilQuiet(system);
+  INFO(result.log);
+  CHECK(result.quiet);
+  // p may have b1's place only together with a1's; then a1 has room again.
+  CHECK(result.evictions == 2);
+  CHECK(result.running == std::vector<std::string>{"a1", "p"});
+}
+
+// b1 is larger than what b borrows. Evicting it, a2 would borrow what b has a right to; b2 would
+// take that back from a2, and in the room that leaves b1 would start again.
+TEST_CASE("a borrowing preemptor leaves the nominal quota of those it takes from") {
+  QuietSystem system;
+  Cluster& c = system.cluster;
+  c.Queue("a", "pool", {6}, kReclaimOnly).Queue("b", "pool", {1}, kReclaimOnly);
+  c.Fair();
+  c.Runs("a", "a1", {2}).Runs("b", "b2", {1}, {.reserved_at = 1});
+  c.Runs("b", "b1", {4}, {.reserved_at = 2});
+  system.waiting.push_back(Waits(c, "a", "a2", {5}));
+  QuietResult result = RunUntilQuiet(system);
+  INFO(result.log);
+  CHECK(result.quiet);
+  CHECK(result.evictions == 0);
+  // With what a has a right to itself it does not borrow.
+  system.waiting.push_back(Waits(c, "a", "a3", {4}));
+  result = RunUntilQuiet(system);
+  CHECK(result.quiet);
+  CHECK(result.running == std::vector<std::string>{"a1", "a3", "b2"});
+}
+
+// The same by way of the own ClusterQueue: a1 goes for a2, which borrows; b1 has the smaller share
+// and evicts a2; a1 takes back its nominal quota from b1, and makes the room for a2.
+TEST_CASE("one that is evicted for its own nominal quota does not open the door for a larger one") {
+  QuietSystem system;
+  Cluster& c = system.cluster;
+  c.Queue("a", "pool", {4}, kBoth).Queue("b", "pool", {4}, kReclaimOnly);
+  c.Fair();
+  c.Runs("a", "a0", {3}, {.priority = 9}).Runs("a", "a1", {1});
+  system.waiting.push_back(Waits(c, "a", "a2", {5}, {.priority = 1}));
+  system.waiting.push_back(Waits(c, "b", "b1", {5}));
+  const QuietResult result = RunUntilQuiet(system);
+  INFO(result.log);
+  CHECK(result.quiet);
+  CHECK(result.running == std::vector<std::string>{"a0", "a2"});
+}
+
+// a1 passes its test while a2 is there, and a2's going makes a's share small enough for a1 to come
+// back; in the room that leaves a2 comes back too.
+TEST_CASE("no victim has the smaller share when it comes back") {
+  QuietSystem system;
+  Cluster& c = system.cluster;
+  c.resources = 2;
+  c.Queue("a", "pool", {0, 0}, kReclaimOnly).Queue("b", "pool", {0, 3}, kReclaimOnly);
+  c.Queue("s", "pool", {3, 5});
+  c.Fair({Strategy::kLessThanInitialShare});
+  c.Runs("a", "a0", {1, 0}, {.reserved_at = 1}).Runs("a", "a2", {2, 0}, {.reserved_at = 2});
+  c.Runs("a", "a1", {0, 1}, {.reserved_at = 3});
+  system.waiting.push_back(Waits(c, "b", "p", {1, 8}));
+  const QuietResult result = RunUntilQuiet(system);
+  INFO(result.log);
+  CHECK(result.quiet);
+  CHECK(result.evictions == 0);
+}
+
+QuietSystem RandomSystem(uint64_t seed, bool fair) {
+  QuietSystem system;
+  Sizes sizes;
+  sizes.queues = 4;
+  sizes.cohorts = 3;
+  sizes.workloads = 10;
+  system.cluster = RandomCluster(seed, sizes);
+  Random random(seed ^ 0x5bd1e995);
+  Cluster& c = system.cluster;
+  if (fair && c.strategies.empty()) c.Fair();
+  if (!fair) c.strategies.clear();
+  c.contested = {};
+  for (NodeSpec& node : c.nodes) {
+    node.active = true;
+    node.usage_based = false;
+    // What priorities do inside of a ClusterQueue follows no share. Together with share tests it
+    // can go round: a small workload of low priority evicts for its small share, a larger one of
+    // higher priority takes its place and borrows more, is evicted for that, and the small one is
+    // back.
+    if (fair) node.policies.within_cluster_queue = Policy::kNever;
+  }
+  std::vector<WorkloadSpec> running;
+  c.preemptor.name = "p";
+  c.running.push_back(c.preemptor);
+  for (WorkloadSpec& workload : c.running) {
+    workload.evicted = false;
+    const auto& cells = c.nodes[static_cast<size_t>(workload.queue)].cells;
+    for (size_t k = 0; k < kMostCells; ++k) {
+      if (!cells[k].listed) workload.amounts[k] = 0;
+    }
+    const bool asks = std::any_of(workload.amounts.begin(), workload.amounts.end(),
+                                  [](int amount) { return amount > 0; });
+    if (asks) (random.OneIn(2) ? system.waiting : running).push_back(workload);
+  }
+  c.running = running;
+  system.order = static_cast<WaitingOrder>(random.Below(fair ? 2 : 3));
+  if (!fair && system.order == WaitingOrder::kShare) system.order = WaitingOrder::kPriority;
+  return system;
+}
+
+// A system as one cluster, the waiting ones marked, so that the same shrinking serves both.
+Cluster Pack(const QuietSystem& system) {
+  Cluster cluster = system.cluster;
+  for (WorkloadSpec workload : system.waiting) {
+    workload.local_queue = -1;
+    cluster.running.push_back(workload);
+  }
+  cluster.preemptor = WorkloadSpec();
+  cluster.preemptor.queue = 0;
+  for (size_t n = 0; n < cluster.nodes.size(); ++n) {
+    if (!cluster.nodes[n].is_cohort) cluster.preemptor.queue = static_cast<int>(n);
+  }
+  return cluster;
+}
+
+QuietSystem Unpack(const Cluster& cluster, WaitingOrder order) {
+  QuietSystem system{cluster, {}, order};
+  system.cluster.running.clear();
+  for (const WorkloadSpec& workload : cluster.running) {
+    (workload.local_queue < 0 ? system.waiting : system.cluster.running).push_back(workload);
+  }
+  return system;
+}
+
+void Report(uint64_t seed, const QuietSystem& system) {
+  const Cluster small = Shrink(Pack(system), [&](const Cluster& c) {
+    return !RunUntilQuiet(Unpack(c, system.order)).quiet;
+  });
+  const QuietSystem smallest = Unpack(small, system.order);
+  FAIL("run again with SLUICE_SEED=" << seed << "; in its smallest form\n"
+                                     << smallest.Describe() << RunUntilQuiet(smallest).log);
+}
+
+void CheckQuiet(bool fair, uint64_t default_count) {
+  const RandomRuns runs = RunsFromEnvironment(default_count);
+  int64_t evictions = 0;
+  for (uint64_t i = 0; i < runs.count; ++i) {
+    const QuietSystem system = RandomSystem(runs.first + i, fair);
+    const QuietResult result = RunUntilQuiet(system);
+    evictions += result.evictions;
+    if (!result.quiet) Report(runs.first + i, system);
+  }
+  if (runs.count >= 1000) CHECK(evictions > static_cast<int64_t>(runs.count / 20));
+  if (std::getenv("SLUICE_RANDOM") != nullptr) WARN(evictions << " evictions in " << runs.count);
+}
+
+TEST_CASE("fair sharing between ClusterQueues comes to rest") { CheckQuiet(true, 3'000); }
+
+TEST_CASE("classical preemption comes to rest") { CheckQuiet(false, 3'000); }
+
+}  // namespace
+}  // namespace sluice::preemption
