@@ -122,6 +122,17 @@ func measures(classes []string) []measure {
 		measure{"generatorCPUSeconds", "load generator and forwarding to the webhooks, processor time", "s", false, 1})
 }
 
+// measures are the rows of a result, in the words of what it created.
+func (r *Result) measures() []measure {
+	all := measures(r.classNames())
+	for i := range all {
+		if r.Kind == KindJob {
+			all[i].title = strings.Replace(all[i].title, "admissions a second", "Jobs unsuspended a second", 1)
+		}
+	}
+	return all
+}
+
 func (m measure) format(value float64, found bool) string {
 	if !found {
 		return ""
@@ -174,7 +185,7 @@ func (r *Report) FiguresTable() [][]string {
 		head = append(head, "goal", "")
 	}
 	rows := [][]string{head}
-	for _, measure := range measures(r.Main().classNames()) {
+	for _, measure := range r.Main().measures() {
 		value, found := r.Main().Figures[measure.key]
 		if !found {
 			continue
@@ -367,7 +378,7 @@ func number(value float64) string { return strconv.FormatFloat(value, 'f', 3, 64
 
 func (r *Result) figureRows() [][]string {
 	rows := [][]string{{"measure", "value", "unit"}}
-	for _, measure := range measures(r.classNames()) {
+	for _, measure := range r.measures() {
 		if value, found := r.Figures[measure.key]; found {
 			rows = append(rows, []string{measure.key, number(value), measure.unit})
 		}

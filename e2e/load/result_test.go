@@ -105,6 +105,12 @@ func TestFiguresTable(t *testing.T) {
 	if rows := (&Report{scenario, nil, limit}).FiguresTable(); rows[0][1] != "limit" || rows[1][len(rows[1])-1] != "" {
 		t.Errorf("the limit alone: %q", rows[:2])
 	}
+	jobs := &Report{scenario, &Result{Kind: KindJob, Figures: run.Figures}, nil}
+	if rows := jobs.FiguresTable(); !slices.ContainsFunc(rows, func(row []string) bool {
+		return row[0] == "Jobs unsuspended a second, best 10 s"
+	}) {
+		t.Errorf("figures of Jobs: %q", rows)
+	}
 	text := bytes.Buffer{}
 	report.Print(&text, run)
 	for _, want := range []string{"| 10.0 s ", "| small | 2 of 2   | 1 ", "evictions, Preempted: 1", "| APPLY   | workloads.kueue.x-k8s.io/status"} {

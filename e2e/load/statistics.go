@@ -33,13 +33,16 @@ func percentile(sorted []float64, percent float64) float64 {
 }
 
 // rates is how many of the events happened a second: from the first to the last, and in the best
-// window of that many seconds. Without at least two different times there is no rate.
+// window of that many seconds, if they took longer than that. Without at least two different times there is no rate.
 func rates(times []float64, window float64) (mean, best float64) {
 	slices.Sort(times)
 	if len(times) < 2 || times[len(times)-1] == times[0] {
 		return 0, 0
 	}
 	mean = float64(len(times)-1) / (times[len(times)-1] - times[0])
+	if times[len(times)-1]-times[0] <= window {
+		return mean, mean
+	}
 	first := 0
 	for last := range times {
 		for times[last]-times[first] >= window {

@@ -47,6 +47,7 @@ func TestRates(t *testing.T) {
 		{"one event has no rate", []float64{3}, 0, 0},
 		{"events at one time have no rate", []float64{3, 3, 3}, 0, 0},
 		{"steady", steady, 8, 8},
+		{"shorter than the window", []float64{1, 2, 3}, 1, 1},
 		{"a burst between two", burst, 0.51, 5},
 	} {
 		mean, best := rates(c.times, 10)
