@@ -103,7 +103,7 @@ func (a *account) problem(format string, arguments ...any) {
 
 func (a *account) complain(format string, arguments ...any) {
 	if len(a.problems) < 100 {
-		a.problems = append(a.problems, fmt.Sprintf(format, arguments...))
+		a.problems = append(a.problems, fmt.Sprintf("%.2000s", fmt.Sprintf(format, arguments...)))
 	}
 }
 

@@ -233,6 +233,8 @@ func (r *Report) goalCells(measure measure, value float64) []string {
 	switch {
 	case r.Run == nil: // goals are for the controller
 		return []string{cell, ""}
+	case r.Run.Finished < r.Run.Planned: // a part of the work is cheaper than the whole
+		return []string{cell, "not finished"}
 	case reached:
 		return []string{cell, "reached"}
 	}
@@ -317,8 +319,12 @@ func (r *Report) Print(out io.Writer, details *Result) {
 	for _, reason := range slices.Sorted(maps.Keys(main.Evictions)) {
 		fmt.Fprintf(out, "\nevictions, %s: %d\n", reason, main.Evictions[reason])
 	}
-	for _, problem := range main.Problems {
-		fmt.Fprintf(out, "\nPROBLEM: %s\n", problem)
+	for number, problem := range main.Problems {
+		if number == 10 {
+			fmt.Fprintf(out, "\nand %d more problems, see result.json\n", len(main.Problems)-number)
+			break
+		}
+		fmt.Fprintf(out, "\nPROBLEM: %.600s\n", problem)
 	}
 }
 

@@ -105,6 +105,11 @@ func TestFiguresTable(t *testing.T) {
 	if rows := (&Report{scenario, nil, limit}).FiguresTable(); rows[0][1] != "limit" || rows[1][len(rows[1])-1] != "" {
 		t.Errorf("the limit alone: %q", rows[:2])
 	}
+	part := *run
+	part.Finished--
+	if rows := (&Report{scenario, &part, nil}).FiguresTable(); rows[1][len(rows[1])-1] != "not finished" {
+		t.Errorf("goals of a part of the work: %q", rows[1])
+	}
 	jobs := &Report{scenario, &Result{Kind: KindJob, Figures: run.Figures}, nil}
 	if rows := jobs.FiguresTable(); !slices.ContainsFunc(rows, func(row []string) bool {
 		return row[0] == "Jobs unsuspended a second, best 10 s"

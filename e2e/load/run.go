@@ -40,6 +40,7 @@ type run struct {
 
 	creates, writes, watches *client
 	processes                []process
+	notCreated               atomic.Int64
 	began                    time.Time
 	samples                  []sample
 }
@@ -316,6 +317,9 @@ func (r *run) watch(ctx context.Context, background *sync.WaitGroup) error {
 	return follow(own, nil, func(event *watchEvent) { admitter.absorb(ctx, event) })
 }
 
+// mostRefused is the number of objects that cannot be created after which no more are tried.
+const mostRefused = 10
+
 // create creates everything, each object when its time has come or, if we are late, at once.
 func (r *run) create(ctx context.Context) time.Duration {
 	next := atomic.Int64{}
@@ -324,7 +328,7 @@ func (r *run) create(ctx context.Context) time.Duration {
 		workers.Go(func() {
 			timer := time.NewTimer(0)
 			defer timer.Stop()
-			for at := int(next.Add(1) - 1); at < len(r.plan.items) && ctx.Err() == nil; at = int(next.Add(1) - 1) {
+			for at := int(next.Add(1) - 1); at < len(r.plan.items) && ctx.Err() == nil && r.notCreated.Load() < mostRefused; at = int(next.Add(1) - 1) {
 				if wait := r.plan.items[at].due - r.now(); wait > 0 {
 					timer.Reset(wait)
 					select {
@@ -349,6 +353,7 @@ func (r *run) createOne(ctx context.Context, number int) {
 	if err := r.creates.create(ctx, r.plan.path(r.plan.queueOf(number).namespace), text); err != nil {
 		if ctx.Err() == nil {
 			r.account.problem("create %s: %v", name, err)
+			r.notCreated.Add(1)
 		}
 		return
 	}
@@ -442,6 +447,9 @@ func (r *run) open(ctx context.Context) error {
 
 // awaitEnd waits until everything is finished, or nothing has happened for too long.
 func (r *run) awaitEnd(ctx context.Context) error {
+	if refused := r.notCreated.Load(); refused > 0 {
+		return fmt.Errorf("%d objects could not be created", refused)
+	}
 	ticker := time.NewTicker(time.Second)
 	defer ticker.Stop()
 	for {
