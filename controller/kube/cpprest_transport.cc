@@ -16,6 +16,7 @@
 
 #include "base/status.h"
 #include "kube/line_cutter.h"
+#include "kube/tls_setup.h"
 
 namespace sluice::kube {
 namespace {
@@ -259,28 +260,6 @@ void Consume(pplx::task<T> task, Done done) {
 
 void OnPool(std::function<void()> body) {
   Consume(pplx::create_task(std::move(body)), [](const std::exception_ptr&) {});
-}
-
-// Called by the library for each new connection. Problems cannot be returned from here: the
-// handshake fails then, and start-up has checked the same material before.
-void SetUpTls(Credentials& credentials, boost::asio::ssl::context& context) {
-  boost::system::error_code ignored;
-  context.set_options(
-      boost::asio::ssl::context::default_workarounds | boost::asio::ssl::context::no_sslv2 |
-          boost::asio::ssl::context::no_sslv3 | boost::asio::ssl::context::no_tlsv1 |
-          boost::asio::ssl::context::no_tlsv1_1,
-      ignored);
-  const auto tls = credentials.Tls();
-  if (!tls.ok()) return;
-  if (tls->ca.empty()) {
-    context.set_default_verify_paths(ignored);
-  } else {
-    context.add_certificate_authority(boost::asio::buffer(tls->ca), ignored);
-  }
-  if (tls->client_cert.empty()) return;
-  context.use_certificate_chain(boost::asio::buffer(tls->client_cert), ignored);
-  context.use_private_key(boost::asio::buffer(tls->client_key), boost::asio::ssl::context::pem,
-                          ignored);
 }
 
 absl::Status CpprestTransport::Shared::NewClient() {

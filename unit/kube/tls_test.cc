@@ -1,5 +1,8 @@
 // TLS as a cluster uses it: our own CA, host names, client certificates, rotation.
+#include <unistd.h>
+
 #include <cstdio>
+#include <cstdlib>
 #include <fstream>
 
 #include "unit/kube/fixture.h"
@@ -77,6 +80,23 @@ TEST_CASE("the server must be signed by the CA and carry the name") {
   CHECK_FALSE(Try(careless).ok());
   careless.insecure_skip_tls_verify = true;
   CHECK(Try(careless).ok());
+}
+
+TEST_CASE("what the system trusts does not count where the cluster names its own authority") {
+  const TlsPair server_pair = MakeTlsPair("127.0.0.1");
+  const TlsPair stranger = MakeTlsPair("127.0.0.1");
+  const ServerContext context(server_pair);
+  TestServer server(Answer, context.context);
+  char path[] = "/tmp/sluice-trusted-XXXXXX";
+  const int file = mkstemp(path);
+  REQUIRE(file >= 0);
+  close(file);
+  std::ofstream(path) << server_pair.cert;
+  setenv("SSL_CERT_FILE", path, 1);  // the authorities of the system, for OpenSSL
+  CHECK_FALSE(Try(Trusting(server, stranger.cert)).ok());
+  CHECK(Try(Trusting(server, server_pair.cert)).ok());
+  unsetenv("SSL_CERT_FILE");
+  std::remove(path);
 }
 
 TEST_CASE("a client certificate is shown to the server") {
