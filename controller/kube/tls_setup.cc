@@ -10,6 +10,12 @@
 #include <boost/asio/buffer.hpp>
 #include <boost/asio/ssl/context.hpp>
 
+// The HTTP library calls this for every connection, before it asks us: OpenSSL then reads all
+// authorities of the system, which takes tens of milliseconds and a megabyte that the connection
+// keeps. A definition in the program comes before that of the shared library; whom to trust is
+// decided in SetUpTls alone. Nothing else in this process uses the function.
+extern "C" int SSL_CTX_set_default_verify_paths(SSL_CTX* /*context*/) { return 1; }
+
 namespace sluice::kube {
 namespace {
 
@@ -23,9 +29,8 @@ X509_STORE* SystemAuthorities() {
   return kStore;
 }
 
-// The library has read the authorities of the system into the context of each connection: about a
-// megabyte, kept as long as the connection, and trusted even where the cluster names its own
-// authority. Their place takes an empty store, or the one that all connections share.
+// Only these are trusted: an empty store to which the cluster's own authority is added, or the one
+// with the system's that all connections share.
 void ReplaceAuthorities(boost::asio::ssl::context& context, bool use_system) {
   X509_STORE* store = use_system ? SystemAuthorities() : X509_STORE_new();
   if (store == nullptr) return;
