@@ -110,15 +110,7 @@ absl::StatusOr<Micros> RunTime(const Json& object, Kind kind) {
 absl::Time DefaultTraceStart() { return absl::FromUnixSeconds(1767225600); }
 
 TraceCluster::TraceCluster(const state::Settings& settings)
-    : settings_(settings), api_(settings_, {}), world_(settings_) {
-  order_options_.order_by_eviction =
-      !settings.wait_for_pods_ready || settings.wait_for_pods_ready->requeuing_strategy.timestamp ==
-                                           state::RequeuingTimestamp::kEviction;
-  order_options_.priority_sorting_within_cohort =
-      settings.gates.Enabled("PrioritySortingWithinCohort");
-  order_options_.admission_gated_by = settings.gates.Enabled("AdmissionGatedBy");
-  order_options_.equivalence_hashing = settings.gates.Enabled("SchedulingEquivalenceHashing");
-}
+    : settings_(settings), api_(settings_, {}), world_(settings_) {}
 
 absl::StatusOr<std::unique_ptr<TraceCluster>> TraceCluster::Load(
     const std::vector<SourceFile>& files, const state::Settings& settings) {
@@ -325,7 +317,7 @@ absl::Status TraceCluster::AddManifestWorkload(const Manifest& manifest,
     }
     workload->spec.priority = found->value;
   }
-  if (!queueing::IsAdmissible(*workload, order_options_)) {
+  if (!queueing::IsAdmissible(*workload, world_.order_options())) {
     return fail("spec: a workload that is inactive or gated never enters its queue");
   }
   return builder.Add(*workload, *submit, *run);

@@ -49,7 +49,6 @@ class TraceCluster {
 
   state::World& world() { return world_; }
   const state::World& world() const { return world_; }
-  const queueing::OrderOptions& order_options() const { return order_options_; }
   // Sorted by key.
   const std::vector<Queue>& local_queues() const { return local_queues_; }
   std::optional<uint32_t> FindLocalQueue(const ObjectKey& key) const;
@@ -76,7 +75,6 @@ class TraceCluster {
   state::Settings settings_;
   ApiServer api_;
   state::World world_;
-  queueing::OrderOptions order_options_;
   std::vector<Manifest> workloads_;  // Jobs and Workloads, in the order of the files
   std::vector<Queue> local_queues_;
 };

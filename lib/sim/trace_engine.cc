@@ -61,7 +61,7 @@ void TraceEngine::MakePrototypes() {
     workload->spec.pod_sets = shape.pod_sets;
     prototypes_.push_back(queueing::MakeWorkloadInfo(std::move(workload), queue.cluster_queue,
                                                      world_.RequestContextFor(queue.key.ns),
-                                                     cluster_.order_options()));
+                                                     world_.order_options()));
     Requests requests;
     for (const queueing::PodSetRequests& pod_set : prototypes_.back()->requests) {
       for (const auto& [resource, amount] : pod_set.total) {
@@ -178,7 +178,7 @@ void TraceEngine::Submit(uint32_t job) {
   workload->metadata.uid = UidOf(job);
   workload->metadata.creation_timestamp = At(now_);
   auto info = std::make_shared<queueing::WorkloadInfo>(prototype);
-  info->queue_order_time = queueing::QueueOrderTime(*workload, cluster_.order_options());
+  info->queue_order_time = queueing::QueueOrderTime(*workload, world_.order_options());
   info->workload = std::move(workload);
   world_.queues().AddOrUpdate(std::move(info), At(now_));
   outcomes_[job].state = State::kWaiting;
@@ -251,7 +251,7 @@ void TraceEngine::Stopped(uint32_t job) {
   world_.queues().AddOrUpdate(
       queueing::MakeWorkloadInfo(std::move(workload), prototype.cluster_queue,
                                  world_.RequestContextFor(prototype.local_queue.ns),
-                                 cluster_.order_options()),
+                                 world_.order_options()),
       At(now_));
   outcomes_[job].state = State::kWaiting;
   Emit(TraceEvent::Kind::kRequeue, job, running.usage);

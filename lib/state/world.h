@@ -140,6 +140,7 @@ class World {
   // What a cycle looks at, kept current. A cycle changes only usage in its tree, and undoes that.
   admission::Snapshot& snapshot() { return snapshot_; }
   queueing::RequestContext RequestContextFor(const std::string& ns) const;
+  const queueing::OrderOptions& order_options() const { return order_options_; }
   // The namespace's labels match the selector of the ClusterQueue.
   bool NamespaceAllowed(const std::string& cluster_queue, const std::string& ns) const;
 
