@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
+#include <array>
 #include <limits>
 #include <utility>
 
@@ -17,6 +17,29 @@ __extension__ typedef unsigned __int128 Wide128;
 
 constexpr Nanos kNanosPerUnit = 1'000'000'000;
 constexpr Nanos kNanosPerMilli = 1'000'000;
+
+constexpr Wide128 kOne = Wide128{1} << 64;
+
+constexpr uint64_t SquareRoot(Wide128 square) {
+  Wide128 root = 0;
+  for (Wide128 bit = Wide128{1} << 63; bit != 0; bit >>= 1) {
+    const Wide128 next = root | bit;
+    if (next * next <= square) root = next;
+  }
+  return static_cast<uint64_t>(root);
+}
+
+// 0.5^(1/2), 0.5^(1/4), 0.5^(1/8) ... in units of 2^-64: each is the square root of the one before.
+constexpr std::array<uint64_t, 64> HalfRoots() {
+  std::array<uint64_t, 64> roots{};
+  Wide128 last = kOne >> 1;
+  for (uint64_t& root : roots) {
+    root = SquareRoot(last << 64);
+    last = root;
+  }
+  return roots;
+}
+constexpr std::array<uint64_t, 64> kRoots = HalfRoots();
 
 Nanos NanosPerAmount(const ResourceName& resource) {
   return resource == kCpu ? kNanosPerMilli : kNanosPerUnit;
@@ -44,9 +67,18 @@ absl::Time WholeSeconds(absl::Time time) {
 
 Share63 Alpha(absl::Duration elapsed, absl::Duration half_life) {
   if (half_life <= absl::ZeroDuration() || elapsed <= absl::ZeroDuration()) return 0;
-  // expm1 keeps the digits of an interval that is short against the half-life.
-  const double alpha = -std::expm1(-std::log(2.0) * absl::FDivDuration(elapsed, half_life));
-  return static_cast<Share63>(std::floor(std::ldexp(std::min(alpha, 1.0), 63)));
+  absl::Duration rest;
+  const int64_t whole = absl::IDivDuration(elapsed, half_life, &rest);
+  if (whole >= 64) return kWhole;
+  // The rest as a binary fraction of the half-life: every digit that is set is one more factor.
+  const auto part = static_cast<Wide128>(absl::ToInt64Nanoseconds(rest));
+  const auto all = static_cast<Wide128>(absl::ToInt64Nanoseconds(half_life));
+  const auto fraction = static_cast<uint64_t>((part << 64) / all);
+  Wide128 kept = kOne >> whole;
+  for (size_t digit = 0; digit < kRoots.size(); ++digit) {
+    if ((fraction >> (63 - digit) & 1) != 0) kept = kept * kRoots[digit] >> 64;
+  }
+  return static_cast<Share63>((kOne - kept) >> 1);
 }
 
 Nanos PartOf(Nanos amount, Share63 share) {
@@ -133,13 +165,21 @@ UsageValue::Wide UsageValue::Times(const Wide& value, Factor factor) {
   return result;
 }
 
-double UsageValue::ToDouble() const {
-  if (IsInfinite()) return std::numeric_limits<double>::infinity();
-  double sum = 0;
-  for (size_t i = weighted_sum_.size(); i-- > 0;) {
-    sum = std::ldexp(sum, 64) + static_cast<double>(weighted_sum_[i]);
+Nanos UsageValue::ToNanos() const {
+  SLUICE_CHECK(!IsInfinite(), "an infinite usage is no number");
+  constexpr Wide128 kMost = static_cast<Wide128>(std::numeric_limits<Nanos>::max());
+  Wide128 quotient = 0;
+  Wide128 rest = 0;
+  for (size_t digit = weighted_sum_.size() * 64; digit-- > 0;) {
+    rest = rest << 1 | (weighted_sum_[digit / 64] >> (digit % 64) & 1);
+    if (quotient > kMost >> 1) return std::numeric_limits<Nanos>::max();
+    quotient <<= 1;
+    if (rest >= weight_) {
+      rest -= weight_;
+      quotient |= 1;
+    }
   }
-  return sum / 1e9 / static_cast<double>(weight_);
+  return static_cast<Nanos>(quotient);
 }
 
 std::strong_ordering operator<=>(const UsageValue& a, const UsageValue& b) {

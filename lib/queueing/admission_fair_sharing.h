@@ -10,10 +10,10 @@
 // usage: (sum over resources of weight * (consumed + pending entry penalties)) / LocalQueue weight.
 //
 // Rounding: amounts are exact decimals with 9 places (nano-units: below a thousandth of a cpu
-// nothing is lost). The share alpha = 1 - 0.5^(elapsed / half-life) is computed in double precision
-// and rounded down to a multiple of 2^-63; each product with it is exact and rounded down to 9
-// places. Usages are compared exactly, by cross multiplication. So equal inputs give equal orders
-// everywhere, and rounding never makes a usage larger than it was.
+// nothing is lost). The share alpha = 1 - 0.5^(elapsed / half-life) is computed in fixed point, as
+// a multiple of 2^-63 with an error below 2^-57 (none for whole half-lives); each product with it
+// is exact and rounded down to 9 places. Usages are compared exactly, by cross multiplication.
+// There is no floating point: equal inputs give equal orders everywhere.
 //
 // Contract: plain values without clock, thread-compatible. O(log n) per call plus the number of
 // resources. Instants must not go back; an earlier one counts as no time elapsed. Only consumed
@@ -78,7 +78,8 @@ class UsageValue {
                        const Quantity& weight);
 
   bool IsInfinite() const { return weight_ == 0; }
-  double ToDouble() const;  // rounded, for metrics
+  // In units of 10^-9, rounded down; not for an infinite one.
+  Quantity::Nanos ToNanos() const;
 
   friend std::strong_ordering operator<=>(const UsageValue& a, const UsageValue& b);
   friend bool operator==(const UsageValue& a, const UsageValue& b) { return (a <=> b) == 0; }

@@ -166,14 +166,19 @@ void QueueManager::ReorderLaneOf(Queue& queue, const Entry* entry) {
   if (entry != nullptr && entry->place == Place::kActive) Reorder(queue, *entry->group->lane);
 }
 
-UsageValue QueueManager::UsageIn(const Queue& queue, const ObjectKey& local_queue) const {
-  if (!queue.options.usage_based) return {};
+const UsageValue& QueueManager::LocalQueueUsage(const ObjectKey& local_queue) const {
+  static const UsageValue kNone;
   const auto found = usages_.find(local_queue);
-  return found == usages_.end() ? UsageValue() : found->second;
+  return found == usages_.end() ? kNone : found->second;
+}
+
+const UsageValue& QueueManager::UsageIn(const Queue& queue, const ObjectKey& local_queue) const {
+  static const UsageValue kNone;
+  return queue.options.usage_based ? LocalQueueUsage(local_queue) : kNone;
 }
 
 void QueueManager::SetUsage(Queue& queue, Lane& lane) {
-  const UsageValue usage = UsageIn(queue, lane.local_queue);
+  const UsageValue& usage = UsageIn(queue, lane.local_queue);
   if (lane.usage == usage) return;
   if (lane.top != nullptr) queue.order.erase(&lane);
   lane.usage = usage;
@@ -186,13 +191,12 @@ void QueueManager::SetLocalQueueUsage(const ObjectKey& local_queue, const UsageV
   } else {
     usages_.insert_or_assign(local_queue, usage);
   }
-  const auto local = local_.find(local_queue);
-  if (local == local_.end()) return;
-  Queue& queue = QueueAt(local->second.cluster_queue);
-  const auto lane = queue.lanes.find(local_queue);
-  if (lane == queue.lanes.end()) return;
-  SetUsage(queue, *lane->second);
-  RefreshReady(queue);
+  const auto queues = with_lane_.find(local_queue);
+  if (queues == with_lane_.end()) return;
+  for (Queue* queue : queues->second) {
+    SetUsage(*queue, *queue->lanes.at(local_queue));
+    RefreshReady(*queue);
+  }
 }
 
 void QueueManager::ForgetLocalQueueUsage(const ObjectKey& local_queue) {
@@ -249,8 +253,16 @@ QueueManager::Lane& QueueManager::LaneAt(Queue& queue, const ObjectKey& local_qu
     lane = std::make_unique<Lane>();
     lane->local_queue = local_queue;
     lane->usage = UsageIn(queue, local_queue);
+    with_lane_[local_queue].insert(&queue);
   }
   return *lane;
+}
+
+void QueueManager::DropLane(Queue& queue, const ObjectKey& local_queue) {
+  queue.lanes.erase(local_queue);
+  const auto queues = with_lane_.find(local_queue);
+  queues->second.erase(&queue);
+  if (queues->second.empty()) with_lane_.erase(queues);
 }
 
 // Puts an entry that is nowhere into its group.
@@ -351,7 +363,7 @@ void QueueManager::DetachFromGroup(Queue& queue, Entry& entry) {
     lane.order.insert(&group);
   }
   Reorder(queue, lane);
-  if (lane.groups == 0) queue.lanes.erase(ObjectKey(lane.local_queue));
+  if (lane.groups == 0) DropLane(queue, ObjectKey(lane.local_queue));
 }
 
 // Takes an entry out of its ClusterQueue altogether.

@@ -144,6 +144,8 @@ class QueueManager {
   // it is set.
   void SetLocalQueueUsage(const ObjectKey& local_queue, const UsageValue& usage);
   void ForgetLocalQueueUsage(const ObjectKey& local_queue);
+  // The one that was set last.
+  const UsageValue& LocalQueueUsage(const ObjectKey& local_queue) const;
   // The admission of a workload was decided, with that usage: it leaves the queue. The listener is
   // told before, so that the next heads are chosen by the usage that the admission changes.
   using AdmitListener = std::function<void(const WorkloadInfo&, const FlavorResourceAmounts&)>;
@@ -224,11 +226,12 @@ class QueueManager {
   void DropIfUnused(const std::string& name);
   void SetBlocked(Queue& queue, Class& of_class, bool blocked);
   Lane& LaneAt(Queue& queue, const ObjectKey& local_queue);
+  void DropLane(Queue& queue, const ObjectKey& local_queue);
   static void Reorder(Queue& queue, Lane& lane);
   static void ReorderLaneOf(Queue& queue, const Entry* entry);
   void DetachFromGroup(Queue& queue, Entry& entry);
   void SetUsage(Queue& queue, Lane& lane);
-  UsageValue UsageIn(const Queue& queue, const ObjectKey& local_queue) const;
+  const UsageValue& UsageIn(const Queue& queue, const ObjectKey& local_queue) const;
   void Count(Queue& queue, const ObjectKey& local_queue, bool inadmissible, int64_t delta);
   int64_t Unblock(Queue& queue);
   void ReleaseDue(absl::Time now);
@@ -240,6 +243,7 @@ class QueueManager {
   absl::flat_hash_map<ObjectKey, std::unique_ptr<Entry>> entries_;
   absl::btree_map<std::string, std::unique_ptr<Queue>> queues_;
   absl::btree_map<ObjectKey, LocalQueue> local_;
+  absl::btree_map<ObjectKey, absl::btree_set<Queue*>> with_lane_;  // by LocalQueue
   absl::btree_map<ObjectKey, UsageValue> usages_;  // by LocalQueue; only what is not zero
   AdmitListener on_admit_;
   absl::btree_set<std::string> ready_;                     // ClusterQueues with a head to pop

@@ -87,17 +87,10 @@ std::vector<PendingWorkload> QueueManager::Snapshot(const std::string& cluster_q
     PendingWorkload pending;
     const UsageValue* usage = nullptr;
   };
-  // Read once, so that one order holds for the whole listing.
-  absl::btree_map<ObjectKey, UsageValue> usages;
   std::vector<Item> items;
   items.reserve(static_cast<size_t>(queue->counts.Total()));
   const auto add = [&](const Entry& entry, Place place) {
-    const ObjectKey& local_queue = entry.info->local_queue;
-    auto usage = usages.find(local_queue);
-    if (usage == usages.end()) {
-      usage = usages.emplace(local_queue, UsageIn(*queue, local_queue)).first;
-    }
-    items.push_back({{entry.info, place}, nullptr});
+    items.push_back({{entry.info, place}, &UsageIn(*queue, entry.info->local_queue)});
   };
   for (const auto& [equivalence, of_class] : queue->classes) {
     const Place place = of_class->blocked ? Place::kParked : Place::kActive;
@@ -107,8 +100,6 @@ std::vector<PendingWorkload> QueueManager::Snapshot(const std::string& cluster_q
   }
   for (const auto& [key, entry] : queue->parked) add(*entry, Place::kParked);
   for (const auto& [key, entry] : queue->in_flight) add(*entry, Place::kInFlight);
-  for (Item& item : items) item.usage = &usages.at(item.pending.info->local_queue);
-
   const Entry* sticky_entry = queue->Sticky();
   const WorkloadInfo* sticky = sticky_entry == nullptr ? nullptr : sticky_entry->info.get();
   std::sort(items.begin(), items.end(), [&](const Item& a, const Item& b) {

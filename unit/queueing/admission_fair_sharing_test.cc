@@ -31,6 +31,7 @@ double Cpu(const ResourceList& list) {
   const auto found = list.find("cpu");
   return found == list.end() ? 0 : static_cast<double>(found->second.nanos()) / 1e9;
 }
+double Number(const UsageValue& usage) { return static_cast<double>(usage.ToNanos()) / 1e9; }
 NanoAmounts Nanos(const std::string& resource, int64_t nanos) { return {{resource, nanos}}; }
 UsageValue Cores(int64_t milli, const char* weight = "1") {
   return UsageValue::Of(NanosOf({{"cpu", milli}}), {}, Quantity::Parse(weight).value());
@@ -46,9 +47,13 @@ TEST_CASE("the share that the current usage replaces") {
   CHECK(Alpha(absl::Minutes(5), absl::ZeroDuration()) == 0);
   CHECK(Alpha(absl::Hours(100000), absl::Seconds(1)) == kWhole);
   CHECK(Alpha(absl::InfiniteDuration(), absl::Seconds(1)) == kWhole);
-  // An interval that is short against the half-life keeps its digits.
-  CHECK(static_cast<double>(Alpha(absl::Nanoseconds(1), absl::Hours(24 * 365))) ==
-        Approx(std::log(2.0) / 3.1536e16 * std::ldexp(1, 63)).epsilon(0.01));
+  // As precise as floating point, also for an interval that is short against the half-life.
+  for (int64_t seconds = 1; seconds < 100000; seconds += 1 + seconds / 3) {
+    const absl::Duration half_life = absl::Hours(24 * 30);
+    const double expected = -std::expm1(-std::log(2.0) * static_cast<double>(seconds) / 2592000);
+    CHECK(static_cast<double>(Alpha(absl::Seconds(seconds), half_life)) / std::ldexp(1, 63) ==
+          Approx(expected).epsilon(1e-10));
+  }
 }
 
 TEST_CASE("a part of an amount is exact and rounded down") {
@@ -64,7 +69,7 @@ TEST_CASE("a part of an amount is exact and rounded down") {
 TEST_CASE("the entry penalty of four cores with the default sampling") {
   const NanoAmounts penalty = EntryPenalty({{"cpu", 4000}, {"memory", 1024}}, TenMinutes());
   CHECK(penalty.at("cpu") == 1'171'572'875);
-  CHECK(Text(QuantitiesOf(penalty)) == "cpu=1171572875n memory=299922656050n");
+  CHECK(Text(QuantitiesOf(penalty)) == "cpu=1171572875n memory=299922656064n");
   CHECK(EntryPenalty({{"cpu", 4000}}, {absl::ZeroDuration(), absl::Minutes(5), {}}).empty());
 }
 
@@ -113,8 +118,8 @@ TEST_CASE("usage weighs resources and divides by the weight of the LocalQueue") 
   };
   start(kA, 6, "1");
   start(kB, 10, "2");
-  CHECK(ledger.Usage(kA).ToDouble() == Approx(6));
-  CHECK(ledger.Usage(kB).ToDouble() == Approx(5));
+  CHECK(Number(ledger.Usage(kA)) == Approx(6));
+  CHECK(Number(ledger.Usage(kB)) == Approx(5));
   CHECK(ledger.Usage(kB) < ledger.Usage(kA));
   // A LocalQueue that is not known has used nothing.
   CHECK(ledger.Usage({"ns", "unknown"}) < ledger.Usage(kB));
@@ -124,10 +129,11 @@ TEST_CASE("usage weighs resources and divides by the weight of the LocalQueue") 
   CHECK(ledger.Usage(kB).IsInfinite());
   CHECK(ledger.Usage(kB) > ledger.Usage(kA));
   CHECK(ledger.Usage(kB) == UsageValue::Infinite());
-  CHECK(std::isinf(ledger.Usage(kB).ToDouble()));
 }
 
 TEST_CASE("usages are compared exactly") {
+  CHECK(Cores(1, "3").ToNanos() == 333333);
+  CHECK(UsageValue().ToNanos() == 0);
   CHECK(Cores(1, "3") == Cores(2, "6"));
   CHECK(Cores(1, "3") < Cores(1, "2.999999999"));
   CHECK(UsageValue::Of(Nanos("cpu", 1), {}, Quantity::FromInt(1)) > UsageValue());
@@ -163,15 +169,15 @@ TEST_CASE("a penalty counts at once and is replaced, settled or dropped") {
   CHECK(ledger.HasEntryPenalty(kWork));
   CHECK(ledger.LocalQueueOfPenalty(kWork) == std::optional<ObjectKey>(kA));
   CHECK(Text(ledger.PendingPenalties(kA)) == "cpu=1171572875n");
-  CHECK(ledger.Usage(kA).ToDouble() == Approx(1.171572875));
+  CHECK(Number(ledger.Usage(kA)) == Approx(1.171572875));
   SECTION("replaced by the next one of the same workload") {
     ledger.PushEntryPenalty(kWork, kA, {{"cpu", 8000}});
-    CHECK(ledger.Usage(kA).ToDouble() == Approx(2.343145750));
+    CHECK(Number(ledger.Usage(kA)) == Approx(2.343145750));
   }
   SECTION("moved with it") {
     ledger.PushEntryPenalty(kWork, kB, {{"cpu", 4000}});
     CHECK(ledger.Usage(kA) == UsageValue());
-    CHECK(ledger.Usage(kB).ToDouble() == Approx(1.171572875));
+    CHECK(Number(ledger.Usage(kB)) == Approx(1.171572875));
   }
   SECTION("dropped") {
     ledger.DropEntryPenalty(kWork);
