@@ -1,5 +1,7 @@
 #include "views.h"
 
+#include <limits>
+
 #include "api/names.h"
 
 namespace sluice {
@@ -133,6 +135,11 @@ metrics::LocalQueueView LocalQueueViewOf(const state::World& world, const Object
     view.resources = ResourceViews(cluster_queue->spec, totals);
   }
   view.unadmitted = UnadmittedViews(counts);
+  if (const queueing::UsageLedger* ledger = world.usage_ledger()) {
+    const queueing::UsageValue usage = ledger->Usage(key);
+    view.fair_sharing_usage = usage.IsInfinite() ? std::numeric_limits<double>::infinity()
+                                                 : static_cast<double>(usage.ToNanos()) / 1e9;
+  }
   return view;
 }
 

@@ -44,8 +44,6 @@ const Row kNotYet[] = {
      [](const File& f) { return !f.multi_kueue.external_frameworks.empty(); }, "MultiKueue"},
     {"multiKueue.clusterProfile",
      [](const File& f) { return f.multi_kueue.cluster_profile.has_value(); }, "MultiKueue"},
-    {"admissionFairSharing", [](const File& f) { return f.admission_fair_sharing.has_value(); },
-     "admission fair sharing"},
     {"resources.deviceClassMappings",
      [](const File& f) { return !f.resources.device_class_mappings.empty(); },
      "accounting of dynamic resources"},

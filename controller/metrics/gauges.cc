@@ -106,6 +106,10 @@ const FamilyInfo kLocalReservation = {"kueue_local_queue_resource_reservation",
 const FamilyInfo kLocalUsage = {
     "kueue_local_queue_resource_usage",
     "Quantity of admitted workloads, by LocalQueue, flavor and resource", kLocalResource};
+const FamilyInfo kLocalFairUsage = {
+    "kueue_local_queue_admission_fair_sharing_usage",
+    "Weighted usage by which LocalQueues of one ClusterQueue are ordered; +Inf with weight zero",
+    {"name", "namespace", "cluster_queue"}};
 const FamilyInfo kLocalUnadmitted = {"kueue_local_queue_unadmitted_workloads",
                                      "Workloads that are not admitted, by LocalQueue and reason",
                                      kLocalReason};
@@ -172,6 +176,10 @@ void AddLocalQueue(const LocalQueueView& queue, const MetricsOptions& options,
       out.Add(kLocalReservation, cell_labels, cell.reservation);
       out.Add(kLocalUsage, cell_labels, cell.usage);
     }
+  }
+  if (queue.fair_sharing_usage.has_value()) {
+    out.Add(kLocalFairUsage, {queue.name, queue.ns, queue.cluster_queue},
+            *queue.fair_sharing_usage);
   }
   if (!options.unadmitted_workloads) return;
   for (const UnadmittedCount& entry : queue.unadmitted) {

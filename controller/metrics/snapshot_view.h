@@ -70,6 +70,7 @@ struct LocalQueueView {
   int64_t finished = 0;
   std::vector<FlavorResourceView> resources;  // only reservation and usage are shown
   std::vector<UnadmittedCount> unadmitted;
+  std::optional<double> fair_sharing_usage;  // with admission fair sharing; may be infinite
 };
 
 struct MetricsView {

@@ -248,6 +248,8 @@ class Scheduler {
             !changed.contains(RootOf(snapshot_, decision.info->cluster_queue)) ||
             decision.requeue.reason == RequeueReason::kPendingPreemption;
         queues_.Requeue(key, decision.requeue, now_);
+      } else if (decision.kind == Decision::Kind::kAdmit) {
+        queues_.Admit(key, decision.usage);
       } else {
         queues_.Remove(key);
       }

@@ -52,7 +52,7 @@ void Operator::Step(const state::Event& event, absl::Time now) {
   } else if (const auto* reply = std::get_if<state::Reply>(&event)) {
     OnReply(*reply, now);
   } else if (const auto* leader = std::get_if<state::LeaderChange>(&event)) {
-    OnLeader(leader->leading);
+    OnLeader(leader->leading, now);
   }
 }
 
@@ -186,9 +186,10 @@ absl::Duration Operator::NextBackoff(const state::Ref& ref) {
   return std::min(options_.first_backoff * (1 << failures), options_.max_backoff);
 }
 
-void Operator::OnLeader(bool leading) {
+void Operator::OnLeader(bool leading, absl::Time now) {
   leading_ = leading;
   if (leading) {
+    world_.RestartUsage(now);
     TouchAll();
   } else {
     dirty_.clear();

@@ -132,7 +132,7 @@ class Operator {
   void OnObject(const state::ObjectEvent& event, absl::Time now);
   void OnReply(const state::Reply& reply, absl::Time now);
   void OnRefused(const InFlight& write, const state::Reply& reply, absl::Time now);
-  void OnLeader(bool leading);
+  void OnLeader(bool leading, absl::Time now);
   void TouchAll();
 
   void Admit(absl::Time now);

@@ -82,6 +82,7 @@ void Operator::ReconcileDirty(absl::Time now) {
       continue;
     }
     blocked_.erase(ref);
+    if (ref.kind == api::Kind::kLocalQueue) world_.SampleUsage(ref.key, now);
     if (DeferQueueStatus(ref, now)) continue;
     Plan plan = PlanFor(ref, now);
     WakeAt(ref, plan.recheck);

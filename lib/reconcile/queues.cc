@@ -68,10 +68,15 @@ void SetActive(api::Conditions& conditions, const state::QueueActivity& activity
 }
 
 // The whole status as a merge patch. Nobody else writes the status of queues, so the patch needs no
-// resource version; absent lists must be cleared by name.
+// resource version; absent lists and the consumed resources of before must be cleared by name.
 template <typename Status>
-state::Action StatusPatch(api::Kind kind, const ObjectKey& key, const Status& status) {
+state::Action StatusPatch(api::Kind kind, const ObjectKey& key, const Status& status,
+                          const ResourceList& dropped = {}) {
   Json encoded = api::Encode(status);
+  Json* consumed = encoded.Find("fairSharing", "admissionFairSharingStatus", "consumedResources");
+  for (const auto& [resource, quantity] : dropped) {
+    if (consumed != nullptr && !consumed->Has(resource)) consumed->Set(resource, Json());
+  }
   for (const char* list : {"flavorsReservation", "flavorsUsage", "fairSharing"}) {
     if (!encoded.Has(list)) encoded.Set(list, Json());
   }
@@ -106,6 +111,23 @@ bool Protect(Plan& plan, api::Kind kind, const api::ObjectMeta& metadata, bool i
     return true;
   }
   return false;
+}
+
+// Shows the last sample of admission fair sharing, as long as samples are taken.
+void ShowConsumed(const state::World& world, const ObjectKey& key, api::LocalQueueStatus& status,
+                  Plan& plan) {
+  const queueing::UsageLedger* ledger = world.usage_ledger();
+  if (ledger == nullptr || !world.LocalQueueActive(key)) return;
+  plan.RecheckAt(ledger->NextSample(key));
+  const queueing::UsageLedger::Sample* sample = ledger->LastSample(key);
+  if (sample == nullptr) return;
+  if (!status.fair_sharing) status.fair_sharing.emplace();
+  status.fair_sharing->admission_fair_sharing_status = {sample->consumed_resources, sample->time};
+}
+
+ResourceList ConsumedIn(const api::LocalQueueStatus& status) {
+  if (!status.fair_sharing || !status.fair_sharing->admission_fair_sharing_status) return {};
+  return status.fair_sharing->admission_fair_sharing_status->consumed_resources;
 }
 
 }  // namespace
@@ -188,8 +210,9 @@ Plan ReconcileLocalQueue(const state::World& world, const ObjectKey& key, absl::
     status.flavors_reservation = LocalUsages(cluster_queue->spec, totals.reservation);
     status.flavors_usage = LocalUsages(cluster_queue->spec, totals.usage);
   }
+  ShowConsumed(world, key, status, plan);
   if (status == queue->status) return plan;
-  plan.Add(StatusPatch(api::Kind::kLocalQueue, key, status));
+  plan.Add(StatusPatch(api::Kind::kLocalQueue, key, status, ConsumedIn(queue->status)));
   return plan;
 }
 

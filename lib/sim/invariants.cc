@@ -251,6 +251,8 @@ Violations CheckStrictFifo(const state::World& world, const admission::Decision&
   if (evicted(*decision.info->workload)) return broken;
   for (const queueing::PendingWorkload& pending : world.queues().Snapshot(name)) {
     if (pending.place == queueing::Place::kParked || evicted(*pending.info->workload)) continue;
+    // Where usage decides between LocalQueues, order holds within one only.
+    if (world.UsageBased(name) && pending.info->local_queue != decision.info->local_queue) continue;
     if (order(*pending.info->workload) < order(*decision.info->workload)) {
       broken.push_back(fmt::format("{} was admitted in StrictFIFO ClusterQueue {} before {}",
                                    decision.info->Key().ToString(), name,

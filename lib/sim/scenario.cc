@@ -120,6 +120,9 @@ class Player {
     } else if (key.starts_with("waitForPodsReady.")) {
       if (!settings.wait_for_pods_ready) settings.wait_for_pods_ready.emplace();
       return WaitSetting(key.substr(17), value, *settings.wait_for_pods_ready);
+    } else if (key.starts_with("admissionFairSharing.")) {
+      if (!settings.admission_fair_sharing) settings.admission_fair_sharing.emplace();
+      return UsageSetting(key.substr(21), value, *settings.admission_fair_sharing);
     } else if (key == "retention.afterFinished") {
       ASSIGN_OR_RETURN(settings.object_retention.after_finished, ParseDuration(value));
     } else if (key == "retention.afterDeactivated") {
@@ -146,6 +149,20 @@ class Player {
       ASSIGN_OR_RETURN(settings.gates, state::FeatureGates::Make(gates_));
     } else {
       return InvalidArgument("the setting \"{}\" is not known", key);
+    }
+    return absl::OkStatus();
+  }
+
+  static absl::Status UsageSetting(const std::string& key, const std::string& value,
+                                   state::AdmissionFairSharing& fair_sharing) {
+    if (key == "halfLife") {
+      ASSIGN_OR_RETURN(fair_sharing.usage_half_life_time, ParseDuration(value));
+    } else if (key == "sampling") {
+      ASSIGN_OR_RETURN(fair_sharing.usage_sampling_interval, ParseDuration(value));
+    } else if (key.starts_with("weight.")) {
+      ASSIGN_OR_RETURN(fair_sharing.resource_weights[key.substr(7)], Quantity::Parse(value));
+    } else {
+      return InvalidArgument("the setting \"admissionFairSharing.{}\" is not known", key);
     }
     return absl::OkStatus();
   }

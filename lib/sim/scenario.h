@@ -30,7 +30,8 @@
 // backoffBaseSeconds, backoffMaxSeconds; recoveryTimeout follows timeout until it is given),
 // retention.afterFinished, retention.afterDeactivated, excludeResources=PREFIX,
 // quotaCheck=IgnoreUndeclared, fairSharing=on (both strategies) or their names, replicas,
-// readiness=DURATION, stop=DURATION, gate.NAME=BOOL.
+// readiness=DURATION, stop=DURATION, gate.NAME=BOOL,
+// admissionFairSharing.KEY (halfLife, sampling, weight.RESOURCE; any of them turns it on).
 //
 // A mistake in the file is an error that names its line. Pure; deterministic.
 #pragma once

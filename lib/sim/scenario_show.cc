@@ -76,11 +76,25 @@ std::string Share(const Json& object) {
   return share == nullptr ? "" : fmt::format("; share {}", share->AsInt());
 }
 
+// "" unless the LocalQueue shows what it consumed.
+std::string Consumed(const Json& queue) {
+  const Json* consumed =
+      queue.Find("status", "fairSharing", "admissionFairSharingStatus", "consumedResources");
+  if (consumed == nullptr) return "";
+  std::vector<std::string> parts;
+  for (const auto& [resource, amount] : consumed->AsObject()) {
+    parts.push_back(fmt::format("{}={}", resource, amount.AsString()));
+  }
+  std::sort(parts.begin(), parts.end());
+  return "; consumed " + (parts.empty() ? "nothing" : fmt::format("{}", fmt::join(parts, ",")));
+}
+
 std::string ShowQueue(const Json& queue) {
   std::string usage = Usage(queue, "flavorsReservation");
   const std::string admitted = Usage(queue, "flavorsUsage");
   if (admitted != usage && admitted != "nothing") usage += "; of that admitted " + admitted;
-  usage += Share(queue);
+  const std::string consumed = Consumed(queue);
+  usage += consumed.empty() ? Share(queue) : consumed;  // a LocalQueue has no share
   if (!queue.GetString("metadata", "deletionTimestamp").empty()) usage += "; deleting";
   return fmt::format("{}; pending {}, reserving {}, admitted {}; {}", Active(queue),
                      Int(queue, "status", "pendingWorkloads"),

@@ -16,7 +16,7 @@ using Support = GateInfo::Support;
 
 // Sorted by name (byte order); the look-up is a binary search.
 constexpr GateInfo kGates[] = {
-    {"AdmissionFairSharing", Stage::kBeta, true, Support::kNotYet, ""},
+    {"AdmissionFairSharing", Stage::kBeta, true, Support::kSwitch, ""},
     {"AdmissionGatedBy", Stage::kBeta, true, Support::kSwitch, ""},
     {"AssignQueueLabelsForPods", Stage::kBeta, true, Support::kSwitch, ""},
     {"CleanupProvisioningRequestsOnEviction", Stage::kBeta, true, Support::kNotYet, ""},

@@ -56,6 +56,7 @@ World::World(const Settings& settings)
       order_options_(MakeOrderOptions(settings)),
       queues_({settings.gates.Enabled("FlavorFungibilityPreserveScanProgress")}) {
   SetCycleOptions();
+  StartUsageLedger();
 }
 
 void World::SetCycleOptions() {
@@ -169,7 +170,9 @@ void World::FinishList(Store<T>& store, api::Kind kind, absl::Time now, Refs& to
   }
   absl::erase_if(unreadable_,
                  [&](const Ref& ref) { return ref.kind == kind && !seen.contains(ref.key); });
+  const bool was_synced = Synced();
   synced_.insert(kind);
+  if (!was_synced && Synced()) RestoreEntryPenalties();
 }
 
 template <typename T>

@@ -22,6 +22,7 @@
 #include "admission/snapshot.h"
 #include "api/kueue_types.h"
 #include "api/template_pool.h"
+#include "queueing/admission_fair_sharing.h"
 #include "queueing/queue_manager.h"
 #include "queueing/requests.h"
 #include "quota/tree.h"
@@ -113,6 +114,19 @@ class World {
   const queueing::QueueManager& queues() const { return queues_; }
   const quota::Tree& tree() const { return snapshot_.tree; }
 
+  // What LocalQueues used lately; nullptr when admission fair sharing is off.
+  const queueing::UsageLedger* usage_ledger() const {
+    return usage_ledger_ ? &*usage_ledger_ : nullptr;
+  }
+  // Admission fair sharing is on and the ClusterQueue asks for it.
+  bool UsageBased(const std::string& cluster_queue) const;
+  // Takes a sample of the LocalQueue's usage when one is due.
+  void SampleUsage(const ObjectKey& local_queue, absl::Time now);
+  // This process decides from now on: all histories begin with what the API says.
+  void RestartUsage(absl::Time now);
+  // It is not stopped and its ClusterQueue is active.
+  bool LocalQueueActive(const ObjectKey& key) const;
+
   // Keys of the Workloads that name an owner of that kind and name in the namespace.
   std::vector<ObjectKey> WorkloadsOwnedBy(const std::string& ns, const std::string& kind,
                                           const std::string& name) const;
@@ -195,8 +209,9 @@ class World {
   // Brings totals and quota in line with the workload as it is (or is assumed to be).
   void Account(const ObjectKey& key);
   void AddContribution(const Contribution& contribution, int32_t sign);
-  // Puts the workload into its queue, refreshes it there, or takes it out.
-  void Enqueue(const ObjectKey& key, absl::Time now);
+  // Puts the workload into its queue, refreshes it there, or takes it out. `anew`: what its
+  // requests depend on beside the workload may have changed.
+  void Enqueue(const ObjectKey& key, absl::Time now, bool anew = false);
   void EnqueueNamespace(const std::string& ns, absl::Time now, Refs& touched);
   void RefreshActivity(const std::string& cluster_queue, Refs& touched);
   // The LocalQueues of the ClusterQueue and their Workloads.
@@ -208,6 +223,17 @@ class World {
   // The ClusterQueues whose parked workloads a change in this one can help: its cohort tree.
   std::vector<std::string> ReleasedWith(const std::string& cluster_queue) const;
   QueueActivity ComputeActivity(const api::ClusterQueue& cluster_queue) const;
+
+  // Admission fair sharing; each does nothing when it is off.
+  void StartUsageLedger();
+  void FollowUsage(const ObjectKey& key, const api::Workload* before, const api::Workload* after,
+                   absl::Time now);
+  void FollowUsageOfLocalQueue(const ObjectKey& key, const api::LocalQueue* before,
+                               const api::LocalQueue* after, absl::Time now);
+  void PushEntryPenalty(const api::Workload& admitted);
+  void RestoreEntryPenalties();
+  void DropEntryPenalty(const ObjectKey& workload);
+  void ShowUsage(const ObjectKey& local_queue);
 
   Settings settings_;
   queueing::RequestOptions request_options_;
@@ -248,6 +274,7 @@ class World {
   absl::btree_map<std::string, absl::btree_set<std::string>> by_flavor_;
   absl::btree_map<std::string, absl::btree_set<std::string>> by_check_;
 
+  std::optional<queueing::UsageLedger> usage_ledger_;
   queueing::QueueManager queues_;
   admission::Snapshot snapshot_;
 };

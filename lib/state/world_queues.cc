@@ -153,7 +153,8 @@ void World::RefreshActivity(const std::string& name, Refs& touched) {
   const std::shared_ptr<const api::ClusterQueue> cluster_queue = cluster_queues_.Find({"", name});
   if (cluster_queue == nullptr) return;
   const QueueActivity activity = ComputeActivity(*cluster_queue);
-  queues_.AddClusterQueue(name, {queueing::StrategyOf(*cluster_queue), activity.active});
+  queues_.AddClusterQueue(
+      name, {queueing::StrategyOf(*cluster_queue), activity.active, UsageBased(name)});
   snapshot_.cluster_queues.insert_or_assign(
       name, admission::ClusterQueueSnapshot(cluster_queue, activity.active));
   QueueActivity& stored = activity_[name];
@@ -240,6 +241,7 @@ void World::ComplainAboutChecks(const api::ClusterQueueSpec& spec, const Complai
 
 void World::LocalQueueChanged(const ObjectKey& key, const api::LocalQueue* before,
                               const api::LocalQueue* after, absl::Time now, Refs& touched) {
+  FollowUsageOfLocalQueue(key, before, after, now);
   if (before != nullptr && after != nullptr && before->spec == after->spec &&
       before->metadata.Deleting() == after->metadata.Deleting()) {
     return;

@@ -58,6 +58,7 @@ void World::WorkloadChanged(const ObjectKey& key, const api::Workload* before,
     if (over && !assumed_.contains(key)) evicting_.erase(evicting);
   }
   Account(key);
+  FollowUsage(key, before, after, now);
   Enqueue(key, now);
 }
 
@@ -177,7 +178,7 @@ void World::ForgetEviction(const ObjectKey& key) {
   ListReserved(key);
 }
 
-void World::Enqueue(const ObjectKey& key, absl::Time now) {
+void World::Enqueue(const ObjectKey& key, absl::Time now, bool anew) {
   const auto touch = [&](const queueing::WorkloadInfo& info) {
     counted_.insert({api::Kind::kClusterQueue, {"", info.cluster_queue}});
     counted_.insert({api::Kind::kLocalQueue, info.local_queue});
@@ -202,7 +203,9 @@ void World::Enqueue(const ObjectKey& key, absl::Time now) {
     }
     return;
   }
-  if (old != nullptr && old->workload == workload && old->cluster_queue == cluster_queue) return;
+  const bool same =
+      old != nullptr && old->workload == workload && old->cluster_queue == cluster_queue;
+  if (same && !anew) return;
   const queueing::WorkloadInfoPtr info = queueing::MakeWorkloadInfo(
       workload, cluster_queue, RequestContextFor(key.ns), order_options_);
   if (old == nullptr || old->local_queue != info->local_queue ||
@@ -217,15 +220,17 @@ void World::EnqueueNamespace(const std::string& ns, absl::Time now, Refs& touche
   const auto& all = workloads_.all();
   for (auto it = all.lower_bound(ObjectKey{ns, ""}); it != all.end() && it->first.ns == ns; ++it) {
     touched.insert({api::Kind::kWorkload, it->first});
-    if (queues_.Find(it->first) == nullptr) continue;
-    // Requests may differ now: make the pending entry anew.
-    queues_.Remove(it->first);
-    Enqueue(it->first, now);
+    if (queues_.Find(it->first) != nullptr) Enqueue(it->first, now, true);
   }
 }
 
 void World::Assume(std::shared_ptr<const api::Workload> admitted) {
   const ObjectKey key = admitted->metadata.Key();
+  // A second pass of a Workload that holds quota already is no new entry.
+  const auto stored = workloads_.Find(key);
+  if (stored == nullptr || !api::IsTrue(stored->status.conditions, api::kQuotaReserved)) {
+    PushEntryPenalty(*admitted);
+  }
   queues_.Remove(key);
   assumed_.insert_or_assign(key, std::move(admitted));
   Account(key);
@@ -235,6 +240,7 @@ void World::Forget(const ObjectKey& key, absl::Time now, Refs& touched) {
   if (assumed_.erase(key) == 0) return;
   touched.insert({api::Kind::kWorkload, key});
   Account(key);
+  DropEntryPenalty(key);
   Enqueue(key, now);
 }
 

@@ -423,8 +423,6 @@ TEST_CASE("What is not there yet is refused by its path") {
        "multiKueue.dispatcherName: MultiKueue is not supported yet; multiKueue.externalFrameworks: "
        "MultiKueue is not supported yet; multiKueue.clusterProfile: MultiKueue is not supported "
        "yet"},
-      {"admission fair sharing", "admissionFairSharing: {usageHalfLifeTime: 10m}",
-       "admissionFairSharing: admission fair sharing is not supported yet"},
       {"visibility", "visibilityServer: {bindAddress: 127.0.0.1, bindPort: 9000}",
        "visibilityServer.bindAddress: the visibility server is not supported yet; "
        "visibilityServer.bindPort: the visibility server is not supported yet"},

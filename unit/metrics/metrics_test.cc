@@ -194,6 +194,7 @@ MetricsView OneQueue() {
   local.pending_active = 2;
   local.resources = {{"f", "cpu", 0, {}, {}, 4, 1.25}};
   local.unadmitted = {{"NoReservation", "WaitingForQuota", 5}};
+  local.fair_sharing_usage = 2.5;
   view.local_queues = {local};
   return view;
 }
@@ -230,6 +231,8 @@ TEST_CASE("gauges show the view") {
   const std::string local = "{name=\"lq\",namespace=\"ns\",replica_role=\"standalone\"}";
   for (const std::string& line : std::vector<std::string>{
            "kueue_reserving_active_workloads" + queue + " 4",
+           "kueue_local_queue_admission_fair_sharing_usage{cluster_queue=\"cq\",name=\"lq\","
+           "namespace=\"ns\",replica_role=\"standalone\"} 2.5",
            "kueue_admitted_active_workloads" + queue + " 1",
            "kueue_finished_workloads" + queue + " 9",
            "kueue_cluster_queue_info{cluster_queue=\"cq\",parent_cohort=\"\","
