@@ -73,7 +73,10 @@ template <typename Status>
 state::Action StatusPatch(api::Kind kind, const ObjectKey& key, const Status& status,
                           const ResourceList& dropped = {}) {
   Json encoded = api::Encode(status);
-  Json* consumed = encoded.Find("fairSharing", "admissionFairSharingStatus", "consumedResources");
+  Json* consumed = &encoded;
+  for (const char* key : {"fairSharing", "admissionFairSharingStatus", "consumedResources"}) {
+    if (consumed != nullptr) consumed = consumed->Find(key);
+  }
   for (const auto& [resource, quantity] : dropped) {
     if (consumed != nullptr && !consumed->Has(resource)) consumed->Set(resource, Json());
   }
