@@ -15,7 +15,7 @@ void Report(uint64_t seed, const Cluster& cluster) {
 }
 
 TEST_CASE("the search finds what the definition says") {
-  const RandomRuns runs = RunsFromEnvironment(12'000);
+  const RandomRuns runs = RunsFromEnvironment(30'000);
   uint64_t found = 0;
   uint64_t several = 0;
   for (uint64_t i = 0; i < runs.count; ++i) {
