@@ -60,16 +60,16 @@ struct OperatorOptions {
   int queue_status_per_second = 20;
   // Writes that only say why a Workload waits: so many at once and a second. While admissions are
   // written they get no time of their own, but so many hundredths of a write for every admission.
-  int waiting_burst = 200;
+  int waiting_burst = 100;
   int waiting_per_second = 100;
-  int waiting_per_hundred_admissions = 3;
+  int waiting_per_hundred_admissions = 2;
   absl::Duration calm_after = absl::Seconds(1);  // without an admission
   // A new text for the same reason follows the last one after this time at the earliest.
   absl::Duration waiting_text_interval = absl::Seconds(5);
   // Kubernetes events wait until no other write is on its way, at most this long, and then go out
   // at this pace: on a busy API server they would take the time that admissions need.
   absl::Duration event_patience = absl::Seconds(5);
-  int late_events_per_second = 20;
+  int late_events_per_second = 10;
   // Above the first number, what only tells of a successful admission is left out; above the second
   // everything is.
   size_t max_routine_events = 2000;

@@ -45,7 +45,7 @@ bool Operator::DeferQueueStatus(const state::Ref& ref, absl::Time now) {
   if (last == queue_status_at_.end()) return false;
   const absl::Time due = last->second + options_.queue_status_interval;
   if (now >= due) return false;
-  WakeAt(ref, due);
+  CountLater(ref, now);
   return true;
 }
 

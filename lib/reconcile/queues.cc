@@ -74,8 +74,8 @@ state::Action StatusPatch(api::Kind kind, const ObjectKey& key, const Status& st
                           const ResourceList& dropped = {}) {
   Json encoded = api::Encode(status);
   Json* consumed = &encoded;
-  for (const char* key : {"fairSharing", "admissionFairSharingStatus", "consumedResources"}) {
-    if (consumed != nullptr) consumed = consumed->Find(key);
+  for (const char* name : {"fairSharing", "admissionFairSharingStatus", "consumedResources"}) {
+    if (consumed != nullptr) consumed = consumed->Find(name);
   }
   for (const auto& [resource, quantity] : dropped) {
     if (consumed != nullptr && !consumed->Has(resource)) consumed->Set(resource, Json());
