@@ -169,9 +169,11 @@ void Report(uint64_t seed, const QuietSystem& system) {
 }
 
 // The same systems in every run, unless the environment asks for others. Of some hundred thousand
-// random ones with several flavors or resources one is still found that does not rest: a workload
-// that starts in what a victim used beside the contested cell makes the preemptor's share larger,
-// so that another victim, whose share was the larger one, evicts the preemptor.
+// random ones one is still found that does not rest. Either (with several flavors or resources) a
+// workload that starts in what a victim used beside the contested cell makes the preemptor's share
+// larger, so that another victim evicts the preemptor; or (with cohorts in cohorts) a small
+// workload evicts for the small share of its cohort, a larger one of the same cohort takes its
+// place, and the cohort's share is the larger one again.
 void CheckQuiet(bool fair, uint64_t default_count) {
   RandomRuns runs = RunsFromEnvironment(default_count);
   if (std::getenv("SLUICE_RANDOM") == nullptr && std::getenv("SLUICE_SEED") == nullptr) {
