@@ -159,7 +159,7 @@ std::string CheckNodes(const Cluster& cluster, const Oracle& oracle, const Searc
     const quota::Share same(expected.borrowed, expected.lendable,
                             quota::Weight(Quantity::FromMilli(expected.weight_milli)));
     if (share != same) {
-      return fmt::format("{} has share {}, expected {}/{}", node.name(), share.Approximate(),
+      return fmt::format("{} has share {}, expected {}/{}", node.name(), share.Rounded(),
                          expected.borrowed, expected.lendable);
     }
     if (cluster.nodes[n].is_cohort) continue;
