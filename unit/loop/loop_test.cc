@@ -21,9 +21,11 @@ state::ObjectEvent Upsert(api::Kind kind, api::Json object) {
 std::vector<state::Event> SmallStream() {
   std::vector<state::Event> events;
   const auto list = [&](api::Kind kind, std::vector<api::Json> objects) {
-    events.push_back(state::ObjectEvent{state::ObjectEvent::Type::kListBegin, kind, {}});
-    for (api::Json& object : objects) events.push_back(Upsert(kind, std::move(object)));
-    events.push_back(state::ObjectEvent{state::ObjectEvent::Type::kListEnd, kind, {}});
+    events.emplace_back(std::in_place_type<state::ObjectEvent>,
+                        state::ObjectEvent{state::ObjectEvent::Type::kListBegin, kind, {}});
+    for (api::Json& object : objects) events.emplace_back(Upsert(kind, std::move(object)));
+    events.emplace_back(std::in_place_type<state::ObjectEvent>,
+                        state::ObjectEvent{state::ObjectEvent::Type::kListEnd, kind, {}});
   };
   for (const api::Kind kind : state::World::WatchedKinds()) {
     std::vector<api::Json> objects;
@@ -42,7 +44,7 @@ std::vector<state::Event> SmallStream() {
     }
     list(kind, std::move(objects));
   }
-  events.push_back(state::LeaderChange{true});
+  events.emplace_back(std::in_place_type<state::LeaderChange>, state::LeaderChange{true});
   return events;
 }
 

@@ -1,7 +1,6 @@
 // Dominant resource shares, and what is easy to get wrong in the tree below them.
 #include "quota/share.h"
 
-#include <cmath>
 #include <limits>
 
 #include "quota/tree.h"
