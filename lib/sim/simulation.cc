@@ -124,10 +124,12 @@ void Simulation::SetLeader(int replica) {
   if (leader_ >= 0 && leader_ != replica) {
     Replica& old = *replicas_[static_cast<size_t>(leader_)];
     old.controller->Step(state::LeaderChange{false}, now_);
+    LandWrites(old);
   }
   leader_ = replica;
   if (replica < 0) return;
   Replica& next = *replicas_[static_cast<size_t>(replica)];
+  CatchUp(next);
   next.controller->Step(state::LeaderChange{true}, now_);
   RunReplica(next);
   RestartCrashed();
@@ -141,9 +143,43 @@ void Simulation::Crash(size_t replica) {
 void Simulation::RestartCrashed() {
   for (const auto& replica : replicas_) {
     while (replica->crashed) {
+      LandWrites(*replica);
       Boot(replica->index);
       replica->controller->Run(now_);
     }
+  }
+}
+
+// The next to lead waits for the lease, which is longer than a request may take: what the former
+// leader has sent is at the server by then.
+void Simulation::LandWrites(const Replica& replica) {
+  for (auto it = arrivals_.begin(); it != arrivals_.end();) {
+    const Arrival& arrival = it->second;
+    if (!std::holds_alternative<Action>(arrival.what) || arrival.replica != replica.index ||
+        arrival.incarnation != replica.incarnation) {
+      ++it;
+      continue;
+    }
+    const auto key = it->first;
+    Arrival landed = std::move(it->second);
+    arrivals_.erase(it);
+    ArriveAtServer(landed);
+    it = arrivals_.upper_bound(key);
+  }
+}
+
+// And the watch has brought it.
+void Simulation::CatchUp(Replica& replica) {
+  for (auto it = arrivals_.begin(); it != arrivals_.end();) {
+    const auto* event = std::get_if<Event>(&it->second.what);
+    if (event == nullptr || it->second.replica != replica.index ||
+        it->second.incarnation != replica.incarnation ||
+        !std::holds_alternative<ObjectEvent>(*event)) {
+      ++it;
+      continue;
+    }
+    replica.controller->Step(*event, now_);
+    it = arrivals_.erase(it);
   }
 }
 

@@ -138,6 +138,8 @@ class Simulation {
   void Boot(size_t replica);
   void ListInto(Replica& replica);
   void RunReplica(Replica& replica);
+  void LandWrites(const Replica& replica);
+  void CatchUp(Replica& replica);
   void RestartCrashed();
   bool ReplicaBusy(size_t replica) const;
   void CheckStep();
