@@ -452,7 +452,7 @@ bool Simulation::OnlyRewords(const Action& action) const {
     if (conditions == nullptr) return "";
     for (const Json& condition : conditions->AsArray()) {
       if (condition.GetString("type") == "QuotaReserved") {
-        return condition.GetString("status") + condition.GetString("reason");
+        return condition.GetString("status");
       }
     }
     return "";

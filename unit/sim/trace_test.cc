@@ -261,8 +261,10 @@ TEST_CASE("the same trace gives the same bytes") {
     csv += fmt::format("w{},{},{},{}/q,{},{}\n", i, i * 7 % 90, 5 + i * 13 % 40,
                        i % 3 == 0 ? "a" : "b", 1 + i % 4, i % 5);
   }
-  const Outcome first = PlayCsv(ClusterText(kCohort), csv);
-  const Outcome second = PlayCsv(ClusterText(kCohort), csv);
+  const std::string cluster =
+      ClusterText("  cohortName: all\n  preemption: {reclaimWithinCohort: Any}\n");
+  const Outcome first = PlayCsv(cluster, csv);
+  const Outcome second = PlayCsv(cluster, csv);
   CHECK(first.timeline == second.timeline);
   CHECK(first.result.total.finished == 300);
   CHECK(RenderHtml(first.result, "t") == RenderHtml(second.result, "t"));
