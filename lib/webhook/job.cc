@@ -131,12 +131,6 @@ void CheckWhatIsThere(const Request& request, const View& view, const api::Job& 
     errors->push_back(FieldError::Forbidden(AnnotationPath(api::kElasticJob),
                                             "elastic jobs are not supported yet"));
   }
-  if (FindAnnotation(job, api::kJobMinParallelism) != nullptr && IsNotYet("PartialAdmission")) {
-    request.warnings->push_back(
-        fmt::format("{}: partial admission is not supported yet, the job starts with its full "
-                    "parallelism only",
-                    api::kJobMinParallelism));
-  }
   if (!IsNotYet("TopologyAwareScheduling")) return;
   for (const auto& [key, value] : job.spec.pod_template.annotations) {
     if (key.rfind("kueue.x-k8s.io/podset-", 0) != 0) continue;
