@@ -43,8 +43,9 @@ Operator::Operator(const state::Settings& settings, OperatorOptions options,
       observer_(observer),
       world_(settings),
       recorder_(options_.events),
-      waiting_pace_(options_.waiting_burst, options_.waiting_per_second),
-      queue_pace_(options_.queue_status_burst, options_.queue_status_per_second) {}
+      event_pace_(options_.event_burst),
+      waiting_pace_(options_.waiting_burst),
+      queue_pace_(options_.queue_status_burst) {}
 
 void Operator::Step(const state::Event& event, absl::Time now) {
   if (const auto* object = std::get_if<state::ObjectEvent>(&event)) {
@@ -246,17 +247,14 @@ absl::Time Operator::NextDue(absl::Time now) const {
   if (room && (world_.HasReleases() || world_.queues().HasHeads(now))) return now;
   if (!evictions_.empty()) next = std::min(next, now + absl::Milliseconds(50));
   if (!waiting_due_.empty()) {
-    const absl::Time pause =
-        now < admitted_at_ + options_.calm_after ? now + absl::Milliseconds(200) : now;
-    next = std::min(next, std::max({waiting_due_.begin()->first, waiting_pace_.Next(now), pause}));
+    next = std::min(
+        next, std::max(waiting_due_.begin()->first, waiting_pace_.Next(now, WaitingRate(now))));
   }
   if (!counts_due_.empty()) {
-    next = std::min(next, std::max(counts_due_.begin()->first, queue_pace_.Next(now)));
+    next = std::min(next, std::max(counts_due_.begin()->first,
+                                   queue_pace_.Next(now, options_.queue_status_per_second)));
   }
-  if (!events_.empty()) {
-    next = std::min(next,
-                    std::max(events_.front().recorded + options_.event_patience, next_late_event_));
-  }
+  next = std::min(next, EventsDue(now));
   return room && !dirty_.empty() ? now : next;
 }
 
@@ -304,27 +302,39 @@ void Operator::Record(const Note& note, absl::Time now) {
   const size_t most = routine ? options_.max_routine_events : options_.max_waiting_events;
   if (!action || events_.size() >= most) return;
   std::string body = std::exchange(action->body, api::Json()).Text();
-  events_.push_back({now, *std::move(action), std::move(body)});
+  events_.push_back({*std::move(action), std::move(body)});
+}
+
+absl::Time Operator::EventsDue(absl::Time now) const {
+  if (events_.empty()) return absl::InfiniteFuture();
+  if (Calm(now) && essential_in_flight_ == 0) {
+    // With enough of them on their way the next reply wakes the loop.
+    return in_flight_.size() >= kMaxEventsInFlight ? absl::InfiniteFuture() : now;
+  }
+  const absl::Time calm = Calm(now) ? absl::InfiniteFuture() : admitted_at_ + options_.calm_after;
+  return std::min(calm, event_pace_.Next(now, options_.events_per_second));
+}
+
+void Operator::SendOldestEvent() {
+  WaitingEvent event = std::move(events_.front());
+  events_.pop_front();
+  state::Action action = std::move(event.action);
+  absl::StatusOr<api::Json> body = api::ParseJson(event.body);
+  if (!body.ok()) return;  // not UTF-8: the API server would refuse it as well
+  action.body = *std::move(body);
+  const state::Ref target{api::Kind::kEvent, action.key};
+  Send(std::move(action), target, {});
 }
 
 void Operator::SendEvents(absl::Time now) {
-  const auto send = [this] {
-    WaitingEvent event = std::move(events_.front());
-    events_.pop_front();
-    state::Action action = std::move(event.action);
-    absl::StatusOr<api::Json> body = api::ParseJson(event.body);
-    if (!body.ok()) return;  // not UTF-8: the API server would refuse it as well
-    action.body = *std::move(body);
-    const state::Ref target{api::Kind::kEvent, action.key};
-    Send(std::move(action), target, {});
-  };
-  while (!events_.empty() && essential_in_flight_ == 0 && in_flight_.size() < kMaxEventsInFlight) {
-    send();
-  }
-  while (!events_.empty() && now - events_.front().recorded >= options_.event_patience &&
-         now >= next_late_event_) {
-    next_late_event_ = now + absl::Seconds(1) / options_.late_events_per_second;
-    send();
+  while (!events_.empty()) {
+    const bool idle = Calm(now) && essential_in_flight_ == 0;
+    if (idle && in_flight_.size() >= kMaxEventsInFlight) return;
+    if (!idle) {
+      if (!event_pace_.Ready(now, options_.events_per_second)) return;
+      event_pace_.Take();
+    }
+    SendOldestEvent();
   }
 }
 

@@ -58,18 +58,20 @@ struct OperatorOptions {
   absl::Duration queue_status_interval = absl::Seconds(1);
   int queue_status_burst = 100;
   int queue_status_per_second = 20;
-  // Writes that only say why a Workload waits: so many at once and a second. While admissions are
-  // written they get no time of their own, but so many hundredths of a write for every admission.
+  // Writes that only say why a Workload waits: so many at once and a second, while it is calm and
+  // while it is not; and so many hundredths of a write more for every admission.
   int waiting_burst = 100;
   int waiting_per_second = 100;
+  int busy_waiting_per_second = 1;
   int waiting_per_hundred_admissions = 2;
-  absl::Duration calm_after = absl::Seconds(1);  // without an admission
+  // Calm is when no admission was written for so long.
+  absl::Duration calm_after = absl::Seconds(5);
   // A new text for the same reason follows the last one after this time at the earliest.
   absl::Duration waiting_text_interval = absl::Seconds(5);
-  // Kubernetes events wait until no other write is on its way, at most this long, and then go out
-  // at this pace: on a busy API server they would take the time that admissions need.
-  absl::Duration event_patience = absl::Seconds(5);
-  int late_events_per_second = 10;
+  // Kubernetes events: so many at once and a second. On a busy API server more would take the time
+  // that admissions need. While it is calm they go out whenever no other write is on its way.
+  int event_burst = 50;
+  int events_per_second = 10;
   // Above the first number, what only tells of a successful admission is left out; above the second
   // everything is.
   size_t max_routine_events = 2000;
@@ -124,7 +126,6 @@ class Operator {
 
   // Thousands of these may wait, so the body is text until it is sent.
   struct WaitingEvent {
-    absl::Time recorded;
     state::Action action;
     std::string body;
   };
@@ -156,6 +157,12 @@ class Operator {
             Purpose purpose = Purpose::kOther);
   void Record(const Note& note, absl::Time now);
   void SendEvents(absl::Time now);
+  void SendOldestEvent();
+  absl::Time EventsDue(absl::Time now) const;
+  bool Calm(absl::Time now) const { return now >= admitted_at_ + options_.calm_after; }
+  int WaitingRate(absl::Time now) const {
+    return Calm(now) ? options_.waiting_per_second : options_.busy_waiting_per_second;
+  }
 
   bool Busy(const state::Ref& ref) const { return busy_.contains(ref); }
   void WakeAt(const state::Ref& ref, absl::Time time);
@@ -189,7 +196,7 @@ class Operator {
   absl::btree_map<ObjectKey, absl::Time> settling_;
 
   std::deque<WaitingEvent> events_;  // oldest first
-  absl::Time next_late_event_ = absl::InfinitePast();
+  Pace event_pace_;
   absl::btree_map<ObjectKey, Eviction> evictions_;  // not written yet
   absl::btree_map<ObjectKey, WaitingText> waiting_;
   absl::btree_set<std::pair<absl::Time, ObjectKey>> waiting_due_;

@@ -22,9 +22,8 @@ void Operator::ForgetWaiting(const ObjectKey& key) {
 
 // While admissions go out, their writes are worth more than texts about those that wait.
 void Operator::SayWhyWaiting(absl::Time now) {
-  const bool calm = now >= admitted_at_ + options_.calm_after;
   while (!waiting_due_.empty() && waiting_due_.begin()->first <= now &&
-         waiting_pace_.Ready(now, calm)) {
+         waiting_pace_.Ready(now, WaitingRate(now))) {
     const ObjectKey key = waiting_due_.begin()->second;
     WaitingText& text = waiting_.at(key);
     const absl::Time again = SayWhyWaiting(key, text, now);
@@ -92,7 +91,8 @@ void Operator::CountLater(const state::Ref& queue, absl::Time now) {
 
 void Operator::TakeCounts(absl::Time now) {
   for (const state::Ref& ref : world_.TakeCounted()) CountLater(ref, now);
-  while (!counts_due_.empty() && counts_due_.begin()->first <= now && queue_pace_.Ready(now)) {
+  while (!counts_due_.empty() && counts_due_.begin()->first <= now &&
+         queue_pace_.Ready(now, options_.queue_status_per_second)) {
     const state::Ref ref = counts_due_.begin()->second;
     counts_due_.erase(counts_due_.begin());
     counts_.erase(ref);

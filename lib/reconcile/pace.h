@@ -1,4 +1,5 @@
-// Pace: so many at once, so many a second (a token bucket), by the time that the caller gives.
+// Pace: so many at once, so many a second (a token bucket), by the time and rate that the caller
+// gives.
 //
 // Thread-compatible, no clock. Time that goes backwards adds nothing.
 #pragma once
@@ -12,14 +13,13 @@ namespace sluice::reconcile {
 
 class Pace {
  public:
-  Pace(int burst, int per_second)
-      : burst_(int64_t{burst} * kOne), per_second_(per_second), left_(burst_) {}
+  explicit Pace(int burst) : burst_(int64_t{burst} * kOne), left_(burst_) {}
 
-  // Whether one can be taken now. `refill`: whether time adds to what is left.
-  bool Ready(absl::Time now, bool refill = true) {
-    if (refill && now > filled_ && filled_ != absl::InfinitePast()) {
+  // Whether one can be taken now; since the last call so many a second were added.
+  bool Ready(absl::Time now, int per_second) {
+    if (now > filled_ && filled_ != absl::InfinitePast()) {
       const int64_t micros = absl::ToInt64Microseconds(std::min(now - filled_, absl::Hours(1)));
-      left_ = std::min(burst_, left_ + micros * per_second_);
+      left_ = std::min(burst_, left_ + micros * per_second);
     }
     filled_ = std::max(filled_, now);
     return left_ >= kOne;
@@ -28,9 +28,9 @@ class Pace {
   // Adds so many hundredths.
   void Give(int hundredths) { left_ = std::min(burst_, left_ + kOne / 100 * hundredths); }
   // When Ready becomes true by time alone.
-  absl::Time Next(absl::Time now) const {
+  absl::Time Next(absl::Time now, int per_second) const {
     if (left_ >= kOne) return now;
-    return now + absl::Microseconds((kOne - left_) / per_second_ + 1);
+    return now + absl::Microseconds((kOne - left_) / per_second + 1);
   }
 
  private:
