@@ -152,7 +152,7 @@ func TestClusterQueue(t *testing.T) {
 		{"condition with a bad reason", "spec: {}", "", "status: {conditions: [{type: T, status: 'True', reason: '1', message: '', lastTransitionTime: '2026-01-01T00:00:00Z'}]}", true, schema, words("status.conditions[0].reason")},
 		{"condition with an unknown status", "spec: {}", "", "status: {conditions: [{type: T, status: Perhaps, reason: R, message: '', lastTransitionTime: '2026-01-01T00:00:00Z'}]}", true, schema, words("status.conditions[0].status")},
 		{"condition twice", "spec: {}", "", "status: {conditions: " + list(2, "{type: T, status: 'True', reason: R, message: '', lastTransitionTime: '2026-01-01T00:00:00Z'}") + "}", true, schema, words("status.conditions[1]")},
-		{"65 flavors of usage", "spec: {}", "", "status: {flavorsUsage: " + list(65, "{name: f#, resources: []}") + "}", true, schema, words("status.flavorsUsage")},
+		{"257 flavors of usage", "spec: {}", "", "status: {flavorsUsage: " + list(257, "{name: f#, resources: []}") + "}", true, schema, words("status.flavorsUsage")},
 		{"flavor of usage twice", "spec: {}", "", "status: {flavorsReservation: " + list(2, "{name: f, resources: []}") + "}", true, schema, words("status.flavorsReservation[1]")},
 	})
 }
