@@ -155,6 +155,8 @@ func checkUninstall(t *testing.T, definitions func() []string) {
 
 	t.Run("uninstall takes the definitions away", func(t *testing.T) {
 		c.Helm(t, "install", harness.Release, harness.ChartPath(), "--namespace", namespace, "--set", "crds.keep=false")
+		// A definition that is deleted before the API server serves it was seen to stay for minutes.
+		c.Kubectl(t, "wait", "crd", "--all", "--for=condition=Established", "--timeout=60s")
 		c.Helm(t, "uninstall", harness.Release, "--namespace", namespace, "--wait", "--timeout", "2m")
 		harness.Eventually(t, "the definitions go", func() error {
 			if have := definitions(); len(have) > 0 {
