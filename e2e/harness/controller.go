@@ -289,6 +289,23 @@ func (p *Controller) Kill() {
 	p.cluster.service.remove(p.WebhookAddress)
 }
 
+// Restart ends the process in order, starts it again and waits until it leads.
+func (p *Controller) Restart(t testing.TB) {
+	t.Helper()
+	if code, err := p.Stop(15 * time.Second); err != nil || code != 0 {
+		t.Fatalf("exit code %d, %v", code, err)
+	}
+	if err := p.Start(); err != nil {
+		t.Fatal(err)
+	}
+	Eventually(t, "it leads", func() error {
+		if !p.Leading() {
+			return ErrNotYet
+		}
+		return nil
+	})
+}
+
 // Stop asks the process to end and returns its exit code; it is an error if it does not end.
 func (p *Controller) Stop(patience time.Duration) (int, error) {
 	if !p.Running() {
@@ -367,13 +384,4 @@ func (c *Cluster) waitForWebhooks() error {
 		return fmt.Errorf("the webhooks do not answer: %w; the end of the log:\n%s", err, c.Controller().LogTail(25))
 	}
 	return nil
-}
-
-// Restart is Kill and Start that end the test on failure.
-func (p *Controller) Restart(t testing.TB) {
-	t.Helper()
-	p.Kill()
-	if err := p.Start(); err != nil {
-		t.Fatal(err)
-	}
 }

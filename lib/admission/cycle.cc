@@ -83,10 +83,8 @@ class Cycle {
   }
 
   bool Overlaps(const Entry& entry) const {
-    return std::any_of(entry.targets.begin(), entry.targets.end(), [&](const Target& target) {
-      return std::any_of(victims_.begin(), victims_.end(),
-                         [&](const Target& victim) { return victim.workload == target.workload; });
-    });
+    return std::any_of(entry.targets.begin(), entry.targets.end(),
+                       [&](const Target& target) { return IsAmong(target, victims_); });
   }
 
   // Books what an entry is going to need, so that later entries of the cycle leave it alone.
@@ -178,15 +176,10 @@ class Cycle {
   std::vector<std::pair<quota::Node*, quota::CellAmounts>> expected_;
 };
 
-const quota::Node* RootOf(const quota::Node* node) {
-  while (node != nullptr && node->parent() != nullptr) node = node->parent();
-  return node;
-}
-
 // The root of the tree that a workload's ClusterQueue belongs to; nullptr in a cycle.
 const quota::Node* RootOf(const Snapshot& snapshot, const std::string& cluster_queue) {
   const quota::Node* node = snapshot.tree.FindQueue(cluster_queue);
-  return node == nullptr || !quota::Tree::Sound(*node) ? nullptr : RootOf(node);
+  return node == nullptr || !quota::Tree::Sound(*node) ? nullptr : &node->Root();
 }
 
 // Repeats cycles; see Schedule.
@@ -223,13 +216,19 @@ class Scheduler {
       const quota::Node* root = RootOf(snapshot_, head->cluster_queue);
       if (root != nullptr && root->is_cohort()) roots.insert(root);
     }
-    if (roots.empty()) return;
+    for (WorkloadInfoPtr& head : queues_.HeldHeads(WaitingIn(roots))) {
+      heads.push_back(std::move(head));
+    }
+  }
+
+  // The ClusterQueues of these trees whose head waits.
+  std::vector<std::string> WaitingIn(const absl::btree_set<const quota::Node*>& roots) const {
     std::vector<std::string> names;
+    if (roots.empty()) return names;
     for (const std::string& name : queues_.WaitingQueues()) {
       if (roots.contains(RootOf(snapshot_, name))) names.push_back(name);
     }
-    if (names.empty()) return;
-    for (WorkloadInfoPtr& head : queues_.HeldHeads(names)) heads.push_back(std::move(head));
+    return names;
   }
 
   void OneCycle(const std::vector<WorkloadInfoPtr>& heads) {
@@ -304,12 +303,7 @@ class Scheduler {
 
   // What waits in a tree where something happened may get another answer now.
   void Wake(const absl::btree_set<const quota::Node*>& roots) {
-    if (roots.empty()) return;
-    std::vector<std::string> names;
-    for (const std::string& name : queues_.WaitingQueues()) {
-      if (roots.contains(RootOf(snapshot_, name))) names.push_back(name);
-    }
-    for (const std::string& name : names) queues_.Retry(name);
+    for (const std::string& name : WaitingIn(roots)) queues_.Retry(name);
   }
 
   Snapshot& snapshot_;

@@ -53,6 +53,11 @@ void Wait(Decision& decision, Verdict verdict, RequeueReason requeue) {
   decision.requeue.condition_reason = decision.reason;
 }
 
+bool IsAmong(const preemption::Target& target, const std::vector<preemption::Target>& others) {
+  return std::any_of(others.begin(), others.end(),
+                     [&](const auto& other) { return other.workload == target.workload; });
+}
+
 std::string PreemptorText(const api::Workload& preemptor) {
   const auto known = [](const std::string& text) { return text.empty() ? "UNKNOWN" : text; };
   return fmt::format("Preempted to accommodate a workload (UID: {}, JobUID: {})",
@@ -120,9 +125,7 @@ flavor::PreemptionOutcome Nominator::Simulate(preemption::Preemptor preemptor,
   const quota::CellId id = snapshot_.tree.IdOf(cell);
   preemptor.requests = {{id, request}};
   preemptor.contested = {id};
-  preemption::Context context = context_;
-  context.placeable = nullptr;  // one resource says nothing about places
-  const std::vector<preemption::Target> targets = preemption::FindTargets(context, preemptor);
+  const std::vector<preemption::Target> targets = preemption::FindTargets(context_, preemptor);
   flavor::PreemptionOutcome outcome;
   if (targets.empty()) return outcome;
   const bool own = std::any_of(targets.begin(), targets.end(), [&](const auto& target) {
@@ -325,10 +328,7 @@ bool Nominator::FitsWithout(const Entry& entry, const std::vector<preemption::Ta
   quota::Overlay overlay;
   Remove(snapshot_.tree, overlay, gone);
   for (const preemption::Target& target : entry.targets) {
-    const bool already = std::any_of(gone.begin(), gone.end(), [&](const auto& other) {
-      return other.workload == target.workload;
-    });
-    if (!already) Remove(snapshot_.tree, overlay, {target});
+    if (!IsAmong(target, gone)) Remove(snapshot_.tree, overlay, {target});
   }
   return quota::Tree::Fits(*entry.queue, entry.usage);
 }

@@ -32,6 +32,9 @@ struct Entry {
 // it goes back to the queue.
 void Wait(Decision& decision, Explanation::Verdict verdict, queueing::RequeueReason requeue);
 
+// Whether the workload of `target` is one of the others.
+bool IsAmong(const preemption::Target& target, const std::vector<preemption::Target>& others);
+
 class Nominator {
  public:
   // `queues` tells what is remembered of a head; may be null.

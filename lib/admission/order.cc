@@ -3,7 +3,6 @@
 #include <absl/container/btree_map.h>
 
 #include <algorithm>
-#include <tuple>
 #include <utility>
 
 namespace sluice::admission {
@@ -13,13 +12,7 @@ using queueing::WorkloadInfo;
 
 // The rest of both orders: priority, then time; the remaining fields make it unique.
 bool MoreUrgent(const Snapshot& snapshot, const WorkloadInfo& a, const WorkloadInfo& b) {
-  if (snapshot.options.priority_sorting_within_cohort && a.priority != b.priority) {
-    return a.priority > b.priority;
-  }
-  const api::ObjectMeta& m = a.workload->metadata;
-  const api::ObjectMeta& n = b.workload->metadata;
-  return std::tie(a.queue_order_time, m.uid, m.ns, m.name) <
-         std::tie(b.queue_order_time, n.uid, n.ns, n.name);
+  return queueing::OrderedBefore(a, b, snapshot.options.priority_sorting_within_cohort);
 }
 
 bool ClassicallyBefore(const Snapshot& snapshot, const Entry& a, const Entry& b) {
@@ -31,12 +24,6 @@ bool ClassicallyBefore(const Snapshot& snapshot, const Entry& a, const Entry& b)
     return a.decision.borrow_level < b.decision.borrow_level;
   }
   return MoreUrgent(snapshot, a.info(), b.info());
-}
-
-const quota::Node& RootOf(const quota::Node& node) {
-  const quota::Node* root = &node;
-  while (root->parent() != nullptr) root = root->parent();
-  return *root;
 }
 
 }  // namespace
@@ -145,7 +132,7 @@ EntryOrder::EntryOrder(const Snapshot& snapshot, std::vector<Entry>& entries)
       sorted_.push_back(&entry);
       continue;
     }
-    const quota::Node& root = RootOf(*entry.queue);
+    const quota::Node& root = entry.queue->Root();
     by_root.try_emplace(root.name(), snapshot, root).first->second.Add(&entry);
   }
   std::stable_sort(sorted_.begin(), sorted_.end(), [&](const Entry* a, const Entry* b) {

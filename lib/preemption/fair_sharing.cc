@@ -104,9 +104,8 @@ class FairSharing {
   void CollectCandidates() {
     Collect(search_.queue());
     if (preemptor_.policies.reclaim_within_cohort == Policy::kNever) return;
-    const quota::Node* root = &search_.queue();
-    while (root->parent() != nullptr) root = root->parent();
-    if (root->is_cohort()) CollectSubtree(*root);
+    const quota::Node& root = search_.queue().Root();
+    if (root.is_cohort()) CollectSubtree(root);
   }
 
   Member* FindMember(const quota::Node& queue) {
@@ -171,13 +170,10 @@ class FairSharing {
   }
 
   Member* Choose() {
-    const quota::Node* root = &search_.queue();
-    if (root->parent() == nullptr) {
-      Member* own = FindMember(*root);
-      return own == nullptr || own->Empty() ? nullptr : own;
-    }
-    while (root->parent() != nullptr) root = root->parent();
-    return Choose(*root);
+    const quota::Node& root = search_.queue().Root();
+    if (root.is_cohort()) return Choose(root);
+    Member* own = FindMember(root);
+    return own == nullptr || own->Empty() ? nullptr : own;
   }
 
   quota::Share ShareOf(const quota::Node& node) const {

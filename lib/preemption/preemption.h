@@ -87,8 +87,6 @@ struct Context {
   // `b`, so that workloads of `a` are preempted first. Empty: it is off.
   std::function<bool(const std::string& cluster_queue)> usage_based;
   std::function<bool(const ObjectKey& a, const ObjectKey& b)> used_more;
-  // Whether the preemptor's pods can be placed once the removed workloads are gone. Empty: yes.
-  std::function<bool(const std::vector<Target>& removed)> placeable;
 };
 
 // The workloads to preempt, in the order in which they were chosen; empty when none will do.

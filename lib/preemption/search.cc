@@ -95,12 +95,7 @@ bool Search::Fits(bool borrowing) const {
         [&](const auto& wanted) { return queue().BorrowingWith(wanted.cell, wanted.amount); });
   }
   if (booked_) quota::Tree::AddUsage(queue(), preemptor_.requests);
-  if (!fits || !context_.placeable) return fits;
-  std::vector<Target> removed;
-  for (size_t i = 0; i < taken_.size(); ++i) {
-    if (!returned_[i]) removed.push_back(taken_[i]);
-  }
-  return context_.placeable(removed);
+  return fits;
 }
 
 std::vector<Target> Search::Minimised(bool borrowing,

@@ -202,8 +202,8 @@ ObjectKey LocalQueueKey(const api::Workload& workload) {
   return {workload.metadata.ns, workload.spec.queue_name};
 }
 
-bool OrderedBefore(const WorkloadInfo& a, const WorkloadInfo& b) {
-  if (a.priority != b.priority) return a.priority > b.priority;
+bool OrderedBefore(const WorkloadInfo& a, const WorkloadInfo& b, bool by_priority) {
+  if (by_priority && a.priority != b.priority) return a.priority > b.priority;
   const api::ObjectMeta& left = a.workload->metadata;
   const api::ObjectMeta& right = b.workload->metadata;
   return std::tie(a.queue_order_time, left.uid, left.ns, left.name) <

@@ -75,6 +75,6 @@ bool HasClosedPreemptionGate(const api::Workload& workload);
 // Namespace and spec.queueName.
 ObjectKey LocalQueueKey(const api::Workload& workload);
 // "a sorts before b" within a ClusterQueue: priority, then time, then UID, then name.
-bool OrderedBefore(const WorkloadInfo& a, const WorkloadInfo& b);
+bool OrderedBefore(const WorkloadInfo& a, const WorkloadInfo& b, bool by_priority = true);
 
 }  // namespace sluice::queueing

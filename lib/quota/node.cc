@@ -38,6 +38,12 @@ Node::Cell& Node::At(CellId id) {
   return *found;
 }
 
+const Node& Node::Root() const {
+  const Node* root = this;
+  while (root->parent_ != nullptr) root = root->parent_;
+  return *root;
+}
+
 int64_t Node::Usage(CellId cell) const {
   const Cell* own = Find(cell);
   return own == nullptr ? 0 : own->Usage();

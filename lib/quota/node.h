@@ -21,6 +21,8 @@ class Node {
   const std::string& name() const { return name_; }
   bool is_cohort() const { return is_cohort_; }
   const Node* parent() const { return parent_; }
+  // The end of the chain of parents; of a sound node only.
+  const Node& Root() const;
   // Of a cohort: 1 + the height of its highest child, 0 without children.
   int height() const { return height_; }
   const Weight& weight() const { return weight_; }

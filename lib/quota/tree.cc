@@ -103,10 +103,8 @@ void Tree::RecomputeDown(Node& node) {
   }
   if (!node.is_cohort_) return;
   // A share counts every cell that anybody in the whole tree has, also those of other branches.
-  const Node* root = &node;
-  while (root->parent_ != nullptr) root = root->parent_;
   node.lendable_.clear();
-  for (const Node::Cell& cell : root->cells_) {
+  for (const Node::Cell& cell : node.Root().cells_) {
     const uint32_t resource = names_->resource_of[cell.id];
     auto found = std::find_if(node.lendable_.begin(), node.lendable_.end(),
                               [&](const auto& entry) { return entry.resource == resource; });

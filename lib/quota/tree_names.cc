@@ -11,12 +11,6 @@ const Node* SoundOrNull(const Node* node) {
   return node != nullptr && Tree::Sound(*node) ? node : nullptr;
 }
 
-const Node& RootOf(const Node& node) {
-  const Node* root = &node;
-  while (root->parent() != nullptr) root = root->parent();
-  return *root;
-}
-
 // Names of the ClusterQueues (or of the cohorts) in the subtree of a cohort.
 void Collect(const Node& cohort, bool cohorts, std::vector<std::string>& names) {
   if (cohorts) names.push_back(cohort.name());
@@ -129,19 +123,19 @@ std::vector<std::string> Tree::CycleOf(const std::string& name) const {
 std::vector<std::string> Tree::TreeOf(const std::string& name) const {
   const Node* node = SoundOrNull(FindQueue(name));
   if (node == nullptr || node->parent() == nullptr) return {name};
-  return SortedNames(RootOf(*node), false);
+  return SortedNames(node->Root(), false);
 }
 
 std::vector<std::string> Tree::TreeOfCohort(const std::string& cohort) const {
   const Node* node = SoundOrNull(FindCohort(cohort));
   if (node == nullptr) return {};
-  return SortedNames(RootOf(*node), false);
+  return SortedNames(node->Root(), false);
 }
 
 std::vector<std::string> Tree::CohortsOf(const std::string& name) const {
   const Node* node = SoundOrNull(FindQueue(name));
   if (node == nullptr || node->parent() == nullptr) return {};
-  return SortedNames(RootOf(*node), true);
+  return SortedNames(node->Root(), true);
 }
 
 std::string Tree::PathOf(const std::string& name) const {

@@ -146,6 +146,7 @@ class Operator {
   void ForgetWaiting(const ObjectKey& key);
   // When to try again; InfinitePast when there is nothing (more) to say about the Workload.
   absl::Time SayWhyWaiting(const ObjectKey& key, const WaitingText& text, absl::Time now);
+  absl::Time QueueStatusDue(const state::Ref& queue) const;
   void CountLater(const state::Ref& queue, absl::Time now);
   void TakeCounts(absl::Time now);
   void ReconcileDirty(absl::Time now);

@@ -79,12 +79,15 @@ absl::Time Operator::SayWhyWaiting(const ObjectKey& key, const WaitingText& text
   return kDone;
 }
 
+absl::Time Operator::QueueStatusDue(const state::Ref& queue) const {
+  const auto last = queue_status_at_.find(queue);
+  return last == queue_status_at_.end() ? absl::InfinitePast()
+                                        : last->second + options_.queue_status_interval;
+}
+
 void Operator::CountLater(const state::Ref& queue, absl::Time now) {
   if (!leading_ || counts_.contains(queue)) return;
-  const auto last = queue_status_at_.find(queue);
-  const absl::Time due = last == queue_status_at_.end()
-                             ? now
-                             : std::max(now, last->second + options_.queue_status_interval);
+  const absl::Time due = std::max(now, QueueStatusDue(queue));
   counts_[queue] = due;
   counts_due_.insert({due, queue});
 }

@@ -40,11 +40,7 @@ Plan Operator::PlanFor(const state::Ref& ref, absl::Time now) const {
 
 // Counts of a busy queue change all the time; one write a second is enough for whoever looks.
 bool Operator::DeferQueueStatus(const state::Ref& ref, absl::Time now) {
-  if (!IsQueue(ref)) return false;
-  const auto last = queue_status_at_.find(ref);
-  if (last == queue_status_at_.end()) return false;
-  const absl::Time due = last->second + options_.queue_status_interval;
-  if (now >= due) return false;
+  if (!IsQueue(ref) || now >= QueueStatusDue(ref)) return false;
   CountLater(ref, now);
   return true;
 }

@@ -198,7 +198,7 @@ class World {
   void TouchCohorts(const std::string& cluster_queue, Refs& touched) const;
   // Of one workload that holds quota: whether it lacks ready pods.
   void CountNotReady(bool before, bool after);
-  // Lists the workload as a candidate for preemption while it holds quota.
+  // Lists the workload as a candidate for preemption while it is accounted as holding quota.
   void ListReserved(const ObjectKey& key);
   void NamespaceChanged(const ObjectKey& key, const api::Namespace* before,
                         const api::Namespace* after, absl::Time now, Refs& touched);

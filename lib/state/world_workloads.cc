@@ -103,12 +103,12 @@ void World::Account(const ObjectKey& key) {
                      api::IsTrue(workload->status.conditions, api::kAdmitted),
                      api::IsTrue(workload->status.conditions, api::kPodsReady)};
   }
-  ListReserved(key);
   const auto found = contributions_.find(key);
   const bool had = found != contributions_.end();
   CountNotReady(had && !found->second.pods_ready, next && !next->pods_ready);
   if (had == next.has_value() && (!had || found->second.SameTotals(*next))) {
     if (had) found->second.pods_ready = next->pods_ready;
+    ListReserved(key);
     return;
   }
   if (had) {
@@ -130,6 +130,7 @@ void World::Account(const ObjectKey& key) {
     counted_.insert({api::Kind::kLocalQueue, next->local_queue});
     contributions_.emplace(key, *std::move(next));
   }
+  ListReserved(key);
 }
 
 void World::CountNotReady(bool before, bool after) {
@@ -142,14 +143,15 @@ void World::CountNotReady(bool before, bool after) {
 }
 
 void World::ListReserved(const ObjectKey& key) {
-  const std::shared_ptr<const api::Workload> workload = AssumedOrStored(key);
-  if (workload == nullptr || !queueing::HoldsQuota(*workload) || !workload->status.admission) {
+  const auto held = contributions_.find(key);
+  if (held == contributions_.end()) {
     snapshot_.reserved.Remove(key);
     return;
   }
+  const std::shared_ptr<const api::Workload> workload = AssumedOrStored(key);
   preemption::ReservedWorkload reserved;
-  reserved.cluster_queue = workload->status.admission->cluster_queue;
-  reserved.local_queue = queueing::LocalQueueKey(*workload);
+  reserved.cluster_queue = held->second.cluster_queue;
+  reserved.local_queue = held->second.local_queue;
   reserved.priority = queueing::EffectivePriority(*workload, order_options_.priority_boost);
   reserved.queue_order_time = queueing::QueueOrderTime(*workload, order_options_);
   const api::Condition* condition =
@@ -157,8 +159,7 @@ void World::ListReserved(const ObjectKey& key) {
   reserved.reserved_at = condition->last_transition_time.value_or(absl::InfiniteFuture());
   reserved.evicted =
       api::IsTrue(workload->status.conditions, api::kEvicted) || evicting_.contains(key);
-  reserved.usage =
-      snapshot_.tree.IdsOf(queueing::AdmittedUsage(*workload, request_options_.reclaimable_pods));
+  reserved.usage = snapshot_.tree.IdsOf(held->second.usage);
   reserved.workload = workload;
   snapshot_.reserved.Put(std::move(reserved));
 }

@@ -96,19 +96,7 @@ func TestRestartWritesNothing(t *testing.T) {
 	c.ExpectWorkload(t, q.Namespace, waiting, "QuotaReserved", "False", "WaitingForQuota")
 	time.Sleep(3 * time.Second) // counters in the status of queues are written once a second
 	before, _ := writes(t)
-	code, err := c.Controller().Stop(15 * time.Second)
-	if err != nil || code != 0 {
-		t.Fatalf("exit code %d, %v", code, err)
-	}
-	if err := c.Controller().Start(); err != nil {
-		t.Fatal(err)
-	}
-	harness.Eventually(t, "it leads", func() error {
-		if !c.Controller().Leading() {
-			return harness.ErrNotYet
-		}
-		return nil
-	})
+	c.Controller().Restart(t)
 	time.Sleep(5 * time.Second)
 	if after, all := writes(t); after != before {
 		t.Errorf("%d writes after a restart: %v", after-before, all[before:])

@@ -52,18 +52,7 @@ func configure(t *testing.T, c *harness.Cluster, config map[string]any, fair map
 	if err := c.Controller().SetConfiguration(config); err != nil {
 		t.Fatal(err)
 	}
-	if code, err := c.Controller().Stop(15 * time.Second); err != nil || code != 0 {
-		t.Fatalf("exit code %d, %v", code, err)
-	}
-	if err := c.Controller().Start(); err != nil {
-		t.Fatal(err)
-	}
-	harness.Eventually(t, "it leads", func() error {
-		if !c.Controller().Leading() {
-			return harness.ErrNotYet
-		}
-		return nil
-	})
+	c.Controller().Restart(t)
 }
 
 // sharesByWeight: three teams without quota of their own want all of a pool of eight CPUs; their
