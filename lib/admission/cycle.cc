@@ -186,7 +186,9 @@ const quota::Node* RootOf(const Snapshot& snapshot, const std::string& cluster_q
 class Scheduler {
  public:
   Scheduler(Snapshot& snapshot, queueing::QueueManager& queues, absl::Time now)
-      : snapshot_(snapshot), queues_(queues), now_(now), not_ready_(snapshot.not_ready) {}
+      : snapshot_(snapshot), queues_(queues), now_(now), not_ready_(snapshot.not_ready) {
+    snapshot.history.SetNow(now);
+  }
 
   std::vector<Decision> Run(size_t max_admissions) {
     while (admissions_ < max_admissions) {
@@ -337,6 +339,17 @@ std::string PreemptionMessage(const Decision& decision, const Decision::Victim& 
                      PreemptorText(*decision.info->workload), preemption::ReasonText(victim.reason),
                      tree.PathOf(decision.info->cluster_queue),
                      tree.PathOf(victim.workload->cluster_queue));
+}
+
+std::string PreemptorUid(const std::string& message) {
+  constexpr std::string_view kMark = "workload (UID: ";
+  const size_t mark = message.find(kMark);
+  if (mark == std::string::npos) return "";
+  const size_t begin = mark + kMark.size();
+  const size_t end = message.find_first_of(",)", begin);
+  if (end == std::string::npos) return "";
+  std::string uid = message.substr(begin, end - begin);
+  return uid == "UNKNOWN" ? "" : uid;
 }
 
 absl::Time QueuedSince(const api::Workload& workload) {

@@ -71,6 +71,9 @@ std::vector<Decision> Schedule(Snapshot& snapshot, queueing::QueueManager& queue
 // The message of the Evicted and Preempted conditions of a victim.
 std::string PreemptionMessage(const Decision& decision, const Decision::Victim& victim,
                               const quota::Tree& tree);
+// The UID of the workload for which one was preempted, from the message of its Preempted condition;
+// "" when it names none.
+std::string PreemptorUid(const std::string& message);
 // The text of the QuotaReserved event: how long it waited, and the flavors looked at.
 std::string QuotaReservedEventText(const Decision& decision, absl::Time now);
 // The instant since which the workload waits: its last requeue, else its creation.

@@ -72,6 +72,7 @@ preemption::Preemptor PreemptorOf(const Snapshot& snapshot, const Entry& entry) 
   preemptor.priority = entry.info().priority;
   preemptor.queue_order_time = entry.info().queue_order_time;
   preemptor.policies = snapshot.FindClusterQueue(entry.info().cluster_queue)->policies;
+  preemptor.evictors = snapshot.history.EvictorsOf(entry.info().workload->metadata.uid);
   return preemptor;
 }
 

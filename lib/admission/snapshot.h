@@ -55,6 +55,8 @@ struct Snapshot {
   quota::Tree tree;
   // The same workloads one by one, as candidates for preemption.
   preemption::ReservedWorkloads reserved;
+  // Who was evicted for whom.
+  preemption::History history;
   // How many of them have pods that are not all ready yet.
   int64_t not_ready = 0;
   // Whether LocalQueue `a` used more than `b`, for usage-based ClusterQueues. Empty: feature off.

@@ -87,8 +87,8 @@ class Merge {
 
 class Classical {
  public:
-  Classical(const Context& context, const Preemptor& preemptor)
-      : search_(context, preemptor), preemptor_(preemptor) {}
+  Classical(const Context& context, const Preemptor& preemptor, bool spare)
+      : search_(context, preemptor, spare), preemptor_(preemptor) {}
 
   std::vector<Target> Run() {
     AddRun(search_.queue(), Kind::kOwn);
@@ -232,8 +232,9 @@ class Classical {
 
 }  // namespace
 
-std::vector<Target> FindClassicalTargets(const Context& context, const Preemptor& preemptor) {
-  return Classical(context, preemptor).Run();
+std::vector<Target> FindClassicalTargets(const Context& context, const Preemptor& preemptor,
+                                         bool spare) {
+  return Classical(context, preemptor, spare).Run();
 }
 
 }  // namespace sluice::preemption

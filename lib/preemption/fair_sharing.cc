@@ -29,8 +29,8 @@ namespace {
 class FairSharing {
  public:
   // `careful`: share tests are of the final share and let no ClusterQueue fall below its quota.
-  FairSharing(const Context& context, const Preemptor& preemptor, bool careful)
-      : search_(context, preemptor),
+  FairSharing(const Context& context, const Preemptor& preemptor, bool spare, bool careful)
+      : search_(context, preemptor, spare),
         preemptor_(preemptor),
         rules_(*context.fair_sharing),
         careful_(careful) {}
@@ -320,9 +320,10 @@ class FairSharing {
 
 }  // namespace
 
-std::vector<Target> FindFairTargets(const Context& context, const Preemptor& preemptor) {
+std::vector<Target> FindFairTargets(const Context& context, const Preemptor& preemptor,
+                                    bool spare) {
   for (const bool careful : {false, true}) {
-    FairSharing search(context, preemptor, careful);
+    FairSharing search(context, preemptor, spare, careful);
     std::vector<Target> targets = search.Run();
     if (targets.empty() || search.Lasts()) return targets;
   }

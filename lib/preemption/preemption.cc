@@ -1,5 +1,7 @@
 #include "preemption/preemption.h"
 
+#include <algorithm>
+
 #include "preemption/search.h"
 
 namespace sluice::preemption {
@@ -9,6 +11,20 @@ Policy PolicyOf(const std::string& name) {
   if (name == "LowerPriority") return Policy::kLowerPriority;
   if (name == "LowerOrNewerEqualPriority") return Policy::kLowerOrNewerEqualPriority;
   return name == "Any" ? Policy::kAny : Policy::kNever;
+}
+
+// Whether one that borrows would evict one of its evictors; see History.
+bool ClosesCircle(const Context& context, const Preemptor& preemptor,
+                  const std::vector<Target>& targets) {
+  Search search(context, preemptor);
+  if (std::none_of(targets.begin(), targets.end(),
+                   [&](const Target& target) { return search.IsSpared(*target.workload); })) {
+    return false;
+  }
+  for (const Target& target : targets) {
+    search.Take(*context.tree->FindQueue(target.workload->cluster_queue), target);
+  }
+  return !search.Fits(false);
 }
 
 }  // namespace
@@ -55,8 +71,12 @@ const char* ReasonText(Reason reason) {
 }
 
 std::vector<Target> FindTargets(const Context& context, const Preemptor& preemptor) {
-  return context.fair_sharing.has_value() ? FindFairTargets(context, preemptor)
-                                          : FindClassicalTargets(context, preemptor);
+  const auto find = [&](bool spare) {
+    return context.fair_sharing.has_value() ? FindFairTargets(context, preemptor, spare)
+                                            : FindClassicalTargets(context, preemptor, spare);
+  };
+  std::vector<Target> targets = find(preemptor.evictors.tired);
+  return ClosesCircle(context, preemptor, targets) ? find(true) : targets;
 }
 
 bool FitsWithout(const Context& context, const Preemptor& preemptor,

@@ -19,6 +19,7 @@
 #include <string>
 #include <vector>
 
+#include "preemption/history.h"
 #include "preemption/reserved_workloads.h"
 #include "quota/tree.h"
 
@@ -72,6 +73,7 @@ struct Preemptor {
   Policies policies;
   quota::CellAmounts requests;           // of all it asks for
   std::vector<quota::CellId> contested;  // the cells that need preemption
+  Evictors evictors;                     // spared as History says
 };
 
 // What a search looks at beside the preemptor.

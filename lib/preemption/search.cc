@@ -54,10 +54,18 @@ bool Search::IsCandidate(const ReservedWorkload& workload, Policy policy) const 
       break;
   }
   if (context_.removed.contains(&workload)) return false;
+  if (spare_ && IsSpared(workload)) return false;
   return std::any_of(workload.usage.begin(), workload.usage.end(), [&](const auto& used) {
     return std::find(preemptor_.contested.begin(), preemptor_.contested.end(), used.cell) !=
            preemptor_.contested.end();
   });
+}
+
+bool Search::IsSpared(const ReservedWorkload& workload) const {
+  const Evictors& evictors = preemptor_.evictors;
+  if (evictors.uids.empty() || !evictors.uids.contains(workload.Uid())) return false;
+  return evictors.tired || evictors.resting || !context_.fair_sharing.has_value() ||
+         workload.cluster_queue == queue().name();
 }
 
 bool Search::EndsRun(const ReservedWorkload& workload, Policy policy) const {

@@ -13,8 +13,9 @@ namespace sluice::preemption {
 
 class Search {
  public:
-  Search(const Context& context, const Preemptor& preemptor)
-      : context_(context), preemptor_(preemptor) {}
+  // `spare`: evictors of the preemptor are no candidates where History says so.
+  Search(const Context& context, const Preemptor& preemptor, bool spare = false)
+      : context_(context), preemptor_(preemptor), spare_(spare) {}
   ~Search();
   Search(const Search&) = delete;
   Search& operator=(const Search&) = delete;
@@ -29,6 +30,7 @@ class Search {
   bool IsCandidate(const ReservedWorkload& workload, Policy policy) const;
   // No workload after this one (not on its way out) can satisfy the policy either.
   bool EndsRun(const ReservedWorkload& workload, Policy policy) const;
+  bool IsSpared(const ReservedWorkload& workload) const;
   Policy PolicyFor(const quota::Node& queue) const {
     return &queue == preemptor_.queue ? preemptor_.policies.within_cluster_queue
                                       : preemptor_.policies.reclaim_within_cohort;
@@ -67,6 +69,7 @@ class Search {
  private:
   const Context& context_;
   const Preemptor& preemptor_;
+  const bool spare_;
   std::vector<Target> taken_;
   std::vector<quota::Node*> queues_;
   std::vector<bool> returned_;
@@ -81,7 +84,8 @@ struct CommonAncestor {
 };
 CommonAncestor BelowCommonAncestor(const quota::Node& a, const quota::Node& b);
 
-std::vector<Target> FindClassicalTargets(const Context& context, const Preemptor& preemptor);
-std::vector<Target> FindFairTargets(const Context& context, const Preemptor& preemptor);
+std::vector<Target> FindClassicalTargets(const Context& context, const Preemptor& preemptor,
+                                         bool spare);
+std::vector<Target> FindFairTargets(const Context& context, const Preemptor& preemptor, bool spare);
 
 }  // namespace sluice::preemption

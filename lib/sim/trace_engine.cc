@@ -181,6 +181,7 @@ void TraceEngine::Submit(uint32_t job) {
   info->queue_order_time = queueing::QueueOrderTime(*workload, world_.order_options());
   info->workload = std::move(workload);
   world_.queues().AddOrUpdate(std::move(info), At(now_));
+  world_.snapshot().history.NoteEvent();
   outcomes_[job].state = State::kWaiting;
   Emit(TraceEvent::Kind::kSubmit, job, nullptr);
 }
@@ -220,6 +221,7 @@ void TraceEngine::Preempt(const Decision& decision, const Decision::Victim& vict
   auto workload = std::make_shared<api::Workload>(*running.workload);
   admission::SetEvicted(*workload, admission::kEvictedPreempted, "", message, At(now_));
   admission::SetPreempted(*workload, preemption::ReasonName(victim.reason), message, At(now_));
+  world_.snapshot().history.Record(UidOf(job), decision.info->workload->metadata.uid);
   running.workload = std::move(workload);
   outcome.state = State::kStopping;
   ++outcome.preemptions;

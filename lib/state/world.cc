@@ -288,6 +288,7 @@ void World::RefreshUsers(const absl::btree_map<std::string, absl::btree_set<std:
                          const std::string& name, Refs& touched) {
   const auto users = index.find(name);
   if (users == index.end()) return;
+  snapshot_.history.NoteEvent();
   for (const std::string& cluster_queue : users->second) {
     RefreshActivity(cluster_queue, touched);
     releases_.insert(cluster_queue);

@@ -205,6 +205,7 @@ class World {
   void LocalQueueChanged(const ObjectKey& key, const api::LocalQueue* before,
                          const api::LocalQueue* after, absl::Time now, Refs& touched);
 
+  void FollowEvictions(const api::Workload* before, const api::Workload* after, absl::Time now);
   void IndexWorkload(const ObjectKey& key, const api::Workload& workload, bool add);
   // Brings totals and quota in line with the workload as it is (or is assumed to be).
   void Account(const ObjectKey& key);

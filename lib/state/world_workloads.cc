@@ -1,6 +1,8 @@
 // The part of World that follows Workloads: owners, totals, quota and pending queues.
 #include <algorithm>
 
+#include "admission/conditions.h"
+#include "admission/cycle.h"
 #include "api/names.h"
 #include "base/check.h"
 #include "state/world.h"
@@ -23,6 +25,16 @@ void AddToTotals(QueueTotals& totals, const FlavorResourceAmounts& usage, bool a
   if (!admitted) return;
   totals.admitted += sign;
   AddAmounts(totals.usage, usage, sign);
+}
+
+bool TakesPart(const api::Workload& workload) {
+  return !api::IsTrue(workload.status.conditions, api::kFinished);
+}
+
+bool EvictedOtherwise(const api::Workload& workload) {
+  const api::Condition* evicted = api::FindCondition(workload.status.conditions, api::kEvicted);
+  return evicted != nullptr && evicted->status == api::ConditionStatus::kTrue &&
+         evicted->reason != admission::kEvictedPreempted;
 }
 
 }  // namespace
@@ -57,9 +69,42 @@ void World::WorkloadChanged(const ObjectKey& key, const api::Workload* before,
                       !queueing::HoldsQuota(*after);
     if (over && !assumed_.contains(key)) evicting_.erase(evicting);
   }
+  FollowEvictions(before, after, now);
   Account(key);
   FollowUsage(key, before, after, now);
   Enqueue(key, now);
+}
+
+// What preemptions and admissions alone change is their consequence; all else is an event.
+void World::FollowEvictions(const api::Workload* before, const api::Workload* after,
+                            absl::Time now) {
+  preemption::History& history = snapshot_.history;
+  if (before != nullptr && !TakesPart(*before)) before = nullptr;
+  if (after != nullptr && !TakesPart(*after)) after = nullptr;
+  if (before == nullptr && after == nullptr) return;
+  const bool same = before != nullptr && after != nullptr &&
+                    before->metadata.uid == after->metadata.uid &&
+                    before->metadata.generation == after->metadata.generation;
+  if (!same) {
+    history.NoteEvent();
+    // Those that were to spare it may have candidates now.
+    if (before != nullptr && history.Forget(before->metadata.uid)) {
+      releases_.insert(ClusterQueueOf(*before));
+    }
+  } else if (EvictedOtherwise(*before) != EvictedOtherwise(*after) ||
+             before->status.reclaimable_pods != after->status.reclaimable_pods) {
+    history.NoteEvent();
+  }
+  if (after == nullptr) return;
+  const api::Condition* was =
+      same ? api::FindCondition(before->status.conditions, api::kPreempted) : nullptr;
+  const api::Condition* is = api::FindCondition(after->status.conditions, api::kPreempted);
+  if (is == nullptr || (was != nullptr && is->status != api::ConditionStatus::kTrue)) return;
+  if (was != nullptr && was->status == is->status && was->message == is->message) return;
+  const std::string preemptor = admission::PreemptorUid(is->message);
+  if (preemptor.empty()) return;
+  history.SetNow(now);
+  history.Record(after->metadata.uid, preemptor);
 }
 
 void World::IndexWorkload(const ObjectKey& key, const api::Workload& workload, bool add) {

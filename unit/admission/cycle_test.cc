@@ -318,5 +318,16 @@ TEST_CASE("quota and queue agree with the naive model over time") {
   }
 }
 
+TEST_CASE("the preemptor of a workload is read from the message of its condition") {
+  CHECK(PreemptorUid("Preempted to accommodate a workload (UID: a-1, JobUID: b-2) due to x") ==
+        "a-1");
+  CHECK(PreemptorUid("Previously: Preempted to accommodate a workload (UID: a-1, JobUID: b)") ==
+        "a-1");
+  CHECK(
+      PreemptorUid("Preempted to accommodate a workload (UID: UNKNOWN, JobUID: UNKNOWN)").empty());
+  CHECK(PreemptorUid("Preempted to accommodate a workload (UID: a-1").empty());
+  CHECK(PreemptorUid("").empty());
+}
+
 }  // namespace
 }  // namespace sluice::admission

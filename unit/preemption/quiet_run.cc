@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <set>
+#include <map>
 #include <tuple>
 
 #include "unit/preemption/oracle.h"
@@ -15,18 +15,24 @@ namespace {
 class Run {
  public:
   explicit Run(const QuietSystem& system)
-      : cluster_(system.cluster), waiting_(system.waiting), order_(system.order) {
+      : cluster_(system.cluster),
+        waiting_(system.waiting),
+        order_(system.order),
+        events_(system.events) {
     now_ = 1;
     for (const WorkloadSpec& workload : cluster_.running) {
       now_ = std::max(now_, workload.reserved_at + 1);
     }
   }
 
+  static constexpr int kMostVisits = 20;
+
   QuietResult Go() {
-    std::set<std::vector<std::string>> seen{State()};
+    // A state may come back until the workloads have learnt from it.
+    std::map<std::vector<std::string>, int> seen{{State(), 1}};
     while (Step()) {
-      if (seen.insert(State()).second) continue;
-      result_.log += "this state was there before\n";
+      if (++seen[State()] <= kMostVisits) continue;
+      result_.log += "this state was there too often\n";
       return Finish();
     }
     result_.quiet = true;
@@ -117,7 +123,9 @@ class Run {
     std::vector<Victim> victims;
     if (!oracle.FitsNow()) {
       if (!MayPreempt(oracle, workload)) return false;
-      victims = SearchRun(cluster_, oracle.contested()).Find();
+      SearchRun search(cluster_, oracle.contested());
+      search.SetEvictors(history_.EvictorsOf(workload.name));
+      victims = search.Find();
       if (victims.empty()) return false;
     }
     result_.log += workload.name + " admitted";
@@ -125,11 +133,14 @@ class Run {
     result_.log += "\n";
     result_.evictions += static_cast<int>(victims.size());
     std::vector<WorkloadSpec> rest;
+    if (events_) history_.NoteEvent();
+    history_.SetNow(absl::FromUnixSeconds(now_));
     for (size_t w = 0; w < cluster_.running.size(); ++w) {
       const bool victim = std::any_of(victims.begin(), victims.end(), [w](const Victim& one) {
         return one.workload == static_cast<int>(w);
       });
       (victim ? waiting_ : rest).push_back(cluster_.running[w]);
+      if (victim) history_.Record(cluster_.running[w].name, cluster_.preemptor.name);
     }
     cluster_.running = rest;
     const auto place = std::find_if(waiting_.begin(), waiting_.end(), [&](const auto& one) {
@@ -145,6 +156,8 @@ class Run {
   Cluster cluster_;
   std::vector<WorkloadSpec> waiting_;
   WaitingOrder order_;
+  const bool events_;
+  History history_;
   int now_ = 0;
   QuietResult result_;
 };

@@ -1,9 +1,9 @@
 // QuietRun: a whole system of running and waiting workloads that preempt each other until nothing
-// changes any more, or until a state comes back.
+// changes any more, or until a state comes back again and again.
 //
 // One step: of the waiting workloads, in order, the first that fits is admitted, or the first that
 // finds targets evicts them and is admitted. The evicted wait with the place in the queue that they
-// had. There is no other event, so a state that comes back means evictions without end.
+// had.
 #pragma once
 
 #include <string>
@@ -23,6 +23,7 @@ struct QuietSystem {
   Cluster cluster;                    // `running` run; the preemptor is not used
   std::vector<WorkloadSpec> waiting;  // in any order
   WaitingOrder order = WaitingOrder::kPriority;
+  bool events = false;  // after every step something else happens too
   std::string Describe() const;
 };
 

@@ -109,6 +109,15 @@ void SearchRun::BuildWorkloads() {
   }
 }
 
+void SearchRun::SetEvictors(const Evictors& evictors) {
+  preemptor_.evictors = evictors;
+  preemptor_.evictors.uids.clear();
+  for (size_t w = 0; w < cluster_.running.size(); ++w) {
+    if (!evictors.uids.contains(cluster_.running[w].name)) continue;
+    preemptor_.evictors.uids.insert(workloads_[w]->Uid());
+  }
+}
+
 std::vector<Victim> SearchRun::Find() {
   std::vector<Victim> victims;
   for (const Target& target : FindTargets(context_, preemptor_)) {

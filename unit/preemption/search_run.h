@@ -14,6 +14,8 @@ class SearchRun {
   // `contested` as Oracle::contested() gives them.
   SearchRun(const Cluster& cluster, const std::vector<size_t>& contested);
 
+  // Names of workloads that the preemptor spares.
+  void SetEvictors(const Evictors& evictors);
   std::vector<Victim> Find();
   // The search promises that the preemptor fits without them.
   bool FitsWithoutAll(const std::vector<Victim>& victims) const;

@@ -261,8 +261,7 @@ TEST_CASE("the same trace gives the same bytes") {
     csv += fmt::format("w{},{},{},{}/q,{},{}\n", i, i * 7 % 90, 5 + i * 13 % 40,
                        i % 3 == 0 ? "a" : "b", 1 + i % 4, i % 5);
   }
-  const std::string cluster =
-      ClusterText("  cohortName: all\n  preemption: {reclaimWithinCohort: Any}\n");
+  const std::string cluster = ClusterText(kCohort);
   const Outcome first = PlayCsv(cluster, csv);
   const Outcome second = PlayCsv(cluster, csv);
   CHECK(first.timeline == second.timeline);
