@@ -86,6 +86,9 @@ const std::vector<std::string>& ConvertedCrds() {
 CertificateKeeper::CertificateKeeper(kube::Client client, CertificateKeeperOptions options,
                                      loop::Log log)
     : client_(client), options_(std::move(options)), log_(std::move(log)) {
+  // Whoever stops the process waits for the request that is under way.
+  client_.defaults().deadline = absl::Seconds(10);
+  client_.defaults().attempt_timeout = absl::Seconds(5);
   if (!options_.internal) {
     files_ = std::make_unique<serve::FileCertificateSource>(options_.directory);
     return;
@@ -122,6 +125,11 @@ void CertificateKeeper::Stop() {
     stopping_ = true;
   }
   if (thread_.joinable()) thread_.join();
+}
+
+bool CertificateKeeper::Stopping() {
+  absl::MutexLock lock(&mutex_);
+  return stopping_;
 }
 
 void CertificateKeeper::Run() {
@@ -164,6 +172,7 @@ bool CertificateKeeper::Inject(const std::string& bundle) {
   bool complete = true;
   for (const serve::InjectionTarget& target :
        serve::InjectionTargets(options_.service_name, ConvertedCrds())) {
+    if (Stopping()) return false;
     const ObjectKey key{"", target.name};
     const absl::StatusOr<Json> object = client_.Get(KindOf(target.kind), key);
     if (!object.ok()) {

@@ -47,6 +47,7 @@ class CertificateKeeper {
  private:
   void Run();
   void Refresh();
+  bool Stopping();
   // Brings the bundle into every target. True when all carry it.
   bool Inject(const std::string& bundle);
 
