@@ -121,21 +121,31 @@ bool Nominator::Inadmissible(const WorkloadInfo& info, Decision& decision) const
   return false;
 }
 
-flavor::PreemptionOutcome Nominator::Simulate(preemption::Preemptor preemptor,
-                                              const FlavorResource& cell, int64_t request) const {
+const std::vector<preemption::Target>& Nominator::Search::Find(
+    const preemption::Context& context, const quota::CellAmounts& requests,
+    const std::vector<quota::CellId>& contested) {
+  if (!found_ || preemptor.requests != requests || preemptor.contested != contested) {
+    preemptor.requests = requests;
+    preemptor.contested = contested;
+    targets_ = preemption::FindTargets(context, preemptor);
+    found_ = true;
+  }
+  return targets_;
+}
+
+flavor::PreemptionOutcome Nominator::Simulate(Search& search, const FlavorResource& cell,
+                                              int64_t request) const {
   const quota::CellId id = snapshot_.tree.IdOf(cell);
-  preemptor.requests = {{id, request}};
-  preemptor.contested = {id};
-  const std::vector<preemption::Target> targets = preemption::FindTargets(context_, preemptor);
+  const auto& targets = search.Find(context_, {{id, request}}, {id});
   flavor::PreemptionOutcome outcome;
   if (targets.empty()) return outcome;
   const bool own = std::any_of(targets.begin(), targets.end(), [&](const auto& target) {
-    return target.workload->cluster_queue == preemptor.queue->name();
+    return target.workload->cluster_queue == search.preemptor.queue->name();
   });
   outcome.rank = own ? flavor::Rank::kPreempt : flavor::Rank::kReclaim;
   quota::Overlay overlay;
   Remove(snapshot_.tree, overlay, targets);
-  outcome.borrow_level = quota::Tree::LevelFor(*preemptor.queue, id, request).level;
+  outcome.borrow_level = quota::Tree::LevelFor(*search.preemptor.queue, id, request).level;
   return outcome;
 }
 
@@ -163,9 +173,9 @@ Nominator::Attempt Nominator::Try(const Entry& entry, const std::vector<int32_t>
   context.options.ignore_undeclared = snapshot_.options.ignore_undeclared;
   context.options.fungibility = snapshot_.options.flavor_fungibility;
   context.options.fair_sharing = snapshot_.options.fair_sharing.has_value();
-  const preemption::Preemptor preemptor = PreemptorOf(snapshot_, entry);
-  context.preemption = [this, &preemptor](const FlavorResource& cell, int64_t request) {
-    return Simulate(preemptor, cell, request);
+  Search search(PreemptorOf(snapshot_, entry));
+  context.preemption = [this, &search](const FlavorResource& cell, int64_t request) {
+    return Simulate(search, cell, request);
   };
   if (first != nullptr) {
     context.only_flavor = [first](size_t pod_set, const ResourceName& resource) {
@@ -192,27 +202,27 @@ Nominator::Attempt Nominator::Try(const Entry& entry, const std::vector<int32_t>
   Attempt attempt;
   attempt.assignment = flavor::Assign(context, inputs);
   attempt.usage = snapshot_.tree.IdsOf(attempt.assignment.usage);
-  FindTargets(entry, attempt);
+  FindTargets(search, attempt);
   return attempt;
 }
 
-void Nominator::FindTargets(const Entry& entry, Attempt& attempt) const {
+void Nominator::FindTargets(Search& search, Attempt& attempt) const {
   if (attempt.assignment.mode != flavor::Mode::kPreempt) return;
-  preemption::Preemptor preemptor = PreemptorOf(snapshot_, entry);
+  quota::CellAmounts requests;
+  std::vector<quota::CellId> contested;
   for (const quota::CellAmount& wanted : attempt.usage) {
-    if (snapshot_.tree.CellOf(wanted.cell).resource != kPods) preemptor.requests.push_back(wanted);
+    if (snapshot_.tree.CellOf(wanted.cell).resource != kPods) requests.push_back(wanted);
   }
   for (const flavor::PodSetAssignment& pod_set : attempt.assignment.pod_sets) {
     for (const auto& [resource, choice] : pod_set.flavors) {
       if (choice.mode != flavor::Mode::kPreempt) continue;
       const quota::CellId id = snapshot_.tree.IdOf({choice.flavor, resource});
-      auto& contested = preemptor.contested;
       if (std::find(contested.begin(), contested.end(), id) == contested.end()) {
         contested.push_back(id);
       }
     }
   }
-  attempt.targets = preemption::FindTargets(context_, preemptor);
+  attempt.targets = search.Find(context_, requests, contested);
 }
 
 // The largest number of pods that works, by a binary search between all of them and the minimum.

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "admission/cycle.h"
@@ -59,6 +60,22 @@ class Nominator {
     }
   };
 
+  // The searches for victims of one try, in a tree that stays as it is. The last answer is kept: a
+  // workload that asks for one resource asks for the same victims for a flavor and as a whole.
+  class Search {
+   public:
+    explicit Search(preemption::Preemptor one) : preemptor(std::move(one)) {}
+    preemption::Preemptor preemptor;
+
+    const std::vector<preemption::Target>& Find(const preemption::Context& context,
+                                                const quota::CellAmounts& requests,
+                                                const std::vector<quota::CellId>& contested);
+
+   private:
+    bool found_ = false;
+    std::vector<preemption::Target> targets_;
+  };
+
   bool Inadmissible(const queueing::WorkloadInfo& info, Decision& decision) const;
   // `counts`: pods per pod set in place of those that count; empty: all of them. `first`: only the
   // flavors of that assignment.
@@ -66,10 +83,10 @@ class Nominator {
               const flavor::Assignment* first) const;
   bool TryPartly(const Entry& entry, Attempt& attempt) const;
   void Adopt(Entry& entry, Attempt attempt) const;
-  flavor::PreemptionOutcome Simulate(preemption::Preemptor preemptor, const FlavorResource& cell,
+  flavor::PreemptionOutcome Simulate(Search& search, const FlavorResource& cell,
                                      int64_t request) const;
   void ResumeScan(const Entry& entry, flavor::AssignContext& context) const;
-  void FindTargets(const Entry& entry, Attempt& attempt) const;
+  void FindTargets(Search& search, Attempt& attempt) const;
   static bool ClaimsRoom(const Entry& entry);
 
   const Snapshot& snapshot_;

@@ -91,6 +91,9 @@ class Classical {
       : search_(context, preemptor, spare), preemptor_(preemptor) {}
 
   std::vector<Target> Run() {
+    below_ = std::all_of(preemptor_.contested.begin(), preemptor_.contested.end(), [&](auto cell) {
+      return search_.queue().Usage(cell) < search_.queue().Nominal(cell);
+    });
     AddRun(search_.queue(), Kind::kOwn);
     if (preemptor_.policies.reclaim_within_cohort != Policy::kNever) AddOthers();
     for (const bool borrowing : Attempts()) {
@@ -132,7 +135,10 @@ class Classical {
     const quota::Node* inner = &search_.queue();
     for (const quota::Node* cohort = inner->parent(); cohort != nullptr;
          cohort = cohort->parent()) {
-      AddSubtree(*cohort, inner, advantage ? Kind::kHierarchical : Kind::kPriority);
+      // Without the advantage nothing is taken from others by one that borrows already.
+      if (advantage || below_ || preemptor_.policies.borrow_within_cohort) {
+        AddSubtree(*cohort, inner, advantage ? Kind::kHierarchical : Kind::kPriority);
+      }
       bool holds = true;
       for (size_t i = 0; i < requests.size(); ++i) {
         const quota::CellId cell = requests[i].cell;
@@ -164,10 +170,7 @@ class Classical {
     const bool hierarchical = Any(Kind::kHierarchical);
     if (!hierarchical && !Any(Kind::kPriority)) return {true};
     if (!preemptor_.policies.borrow_within_cohort) {
-      const bool below = std::all_of(
-          preemptor_.contested.begin(), preemptor_.contested.end(),
-          [&](auto cell) { return search_.queue().Usage(cell) < search_.queue().Nominal(cell); });
-      if (!below) return {true};
+      if (!below_) return {true};
       if (!hierarchical) return {false, true};
     }
     return {true, false};
@@ -209,6 +212,9 @@ class Classical {
     search_.TakeNone();
     for (const bool evicted : {true, false}) {
       for (const Kind kind : {Kind::kHierarchical, Kind::kPriority, Kind::kOwn}) {
+        if (borrowing && kind == Kind::kPriority && !preemptor_.policies.borrow_within_cohort) {
+          continue;
+        }
         for (Merge merge(search_, runs_, kind, evicted); !merge.Empty();) {
           const Candidate candidate = merge.Next();
           if (kind != Kind::kOwn && !StillOver(*candidate.run->queue, *candidate.workload)) {
@@ -227,6 +233,7 @@ class Classical {
 
   Search search_;
   const Preemptor& preemptor_;
+  bool below_ = false;  // its ClusterQueue uses less than its quota of every contested cell
   std::vector<Candidates> runs_;
 };
 
