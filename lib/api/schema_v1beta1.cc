@@ -168,13 +168,16 @@ void EditWorkloadRules(Editor& edit) {
   for (const Json& rule : edit.At("")[kValidations].AsArray()) {
     if (rule.GetString("rule").find("priorityClassRef") == std::string::npos) rules.Append(rule);
   }
-  rules.Append(Rule("!" + Reserved("oldSelf") + " || !(" + BothHave("priorityClassSource") +
-                        ") || self.spec.priorityClassSource == oldSelf.spec.priorityClassSource",
+  rules.Append(Rule("!(" + BothHave("priorityClassSource") +
+                        ") || self.spec.priorityClassSource == oldSelf.spec.priorityClassSource "
+                        "|| !" +
+                        Reserved("oldSelf"),
                     "priorityClassSource cannot be changed while quota is reserved"));
-  rules.Append(Rule("!" + Reserved("oldSelf") + " || !(" + BothHave("priorityClassName") +
+  rules.Append(Rule("!(" + BothHave("priorityClassName") +
                         ") || (has(self.spec.priorityClassSource) && self.spec.priorityClassSource "
                         "== 'kueue.x-k8s.io/workloadpriorityclass') || "
-                        "self.spec.priorityClassName == oldSelf.spec.priorityClassName",
+                        "self.spec.priorityClassName == oldSelf.spec.priorityClassName || !" +
+                        Reserved("oldSelf"),
                     "priorityClassName cannot be changed while quota is reserved"));
   edit.At("").Set(kValidations, std::move(rules));
   edit.At("spec").Set(kValidations,
