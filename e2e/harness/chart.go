@@ -23,12 +23,19 @@ const (
 	LeaseName          = "c1f6bfd2.kueue.x-k8s.io"
 )
 
+// WithoutV1beta1 is the chart value that leaves the deprecated version out.
+const WithoutV1beta1 = "crds.serveV1beta1=false"
+
 // ChartPath is the directory of the chart.
 func ChartPath() string { return filepath.Join(Root(), "charts", "sluice") }
 
 // ChartValues are the arguments of helm for a controller that runs beside the API server.
 func (c *Cluster) ChartValues() []string {
-	return []string{"--set", "controllerManager.replicas=0", "--set", "webhook.urlBase=" + c.service.url()}
+	values := []string{"--set", "controllerManager.replicas=0", "--set", "webhook.urlBase=" + c.service.url()}
+	for _, value := range c.Options.ChartValues {
+		values = append(values, "--set", value)
+	}
+	return values
 }
 
 // InstallChart installs the chart, or upgrades what is there.

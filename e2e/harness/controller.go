@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -368,7 +369,11 @@ func (c *Cluster) waitForWebhooks() error {
 	err := poll(context.Background(), 60*time.Second, func() error {
 		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 		defer cancel()
-		for _, version := range []string{"v1beta2", "v1beta1"} {
+		versions := []string{"v1beta2", "v1beta1"}
+		if slices.Contains(c.Options.ChartValues, WithoutV1beta1) {
+			versions = versions[:1]
+		}
+		for _, version := range versions {
 			object := Parsef("{apiVersion: kueue.x-k8s.io/%s, kind: ClusterQueue, metadata: {name: webhook-probe}, spec: {}}", version)
 			client, err := c.Resource(object.GroupVersionKind(), "")
 			if err != nil {

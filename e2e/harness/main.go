@@ -26,6 +26,8 @@ type Options struct {
 	Audit bool
 	// NoChart leaves the cluster empty: no CRDs, no webhooks, no controller.
 	NoChart bool
+	// ChartValues are set on top of those for a controller beside the API server: "name=value".
+	ChartValues []string
 	// NoController installs the chart and starts no controller.
 	NoController bool
 	// Follower keeps the controller from becoming the leader: it serves webhooks and changes nothing.

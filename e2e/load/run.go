@@ -26,7 +26,7 @@ type Options struct {
 
 // HarnessOptions are what the scenario needs of the cluster. suite names the directory of its files.
 func (s *Scenario) HarnessOptions(suite string, floor bool) harness.Options {
-	return harness.Options{Suite: suite, Nodes: s.Nodes, Follower: floor}
+	return harness.Options{Suite: suite, Nodes: s.Nodes, Follower: floor, ChartValues: s.ChartValues}
 }
 
 // run is one run of a scenario.

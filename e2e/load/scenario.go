@@ -31,6 +31,8 @@ type Scenario struct {
 	// Hold creates the ClusterQueues on hold and opens them when everything has been created, so
 	// that creating takes no time from admitting. Waits then count from the opening.
 	Hold bool `json:"hold"`
+	// ChartValues are set when the chart is installed: "name=value".
+	ChartValues []string `json:"chartValues"`
 	// Creators and Writers are the numbers of create requests and of status writes at a time; 0 means
 	// 12. For the API server keeps 25 idle connections to a webhook: what is more at a time costs
 	// itself and the controller a TLS handshake for each call, and that would be measured.

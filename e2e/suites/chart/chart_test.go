@@ -36,6 +36,7 @@ func TestTemplates(t *testing.T) {
 	}{
 		{"as it is", nil, []string{"kind: Deployment", "kind: CustomResourceDefinition", "name: sluice-webhook-service"}},
 		{"without definitions", []string{"--set", "crds.enabled=false"}, []string{"kind: Deployment"}},
+		{"without v1beta1", []string{"--set", "crds.serveV1beta1=false"}, []string{"name: v1beta1\n    schema:", "served: false\n    storage: false", "cohortName: sluice-test"}},
 		{"cert-manager", []string{"--set", "enableCertManager=true"}, []string{"kind: Certificate", "cert-manager.io/inject-ca-from: sluice-system/sluice-serving-cert"}},
 		{"Prometheus", []string{"--set", "enablePrometheus=true"}, []string{"kind: ServiceMonitor"}},
 		{"disruption budget", []string{"--set", "controllerManager.podDisruptionBudget.enabled=true,controllerManager.replicas=2"}, []string{"kind: PodDisruptionBudget", "replicas: 2"}},
