@@ -10,10 +10,9 @@
 // usage: (sum over resources of weight * (consumed + pending entry penalties)) / LocalQueue weight.
 //
 // Rounding: amounts are exact decimals with 9 places (nano-units: below a thousandth of a cpu
-// nothing is lost). The share alpha = 1 - 0.5^(elapsed / half-life) is computed in fixed point, as
-// a multiple of 2^-63 with an error below 2^-57 (none for whole half-lives); each product with it
-// is exact and rounded down to 9 places. Usages are compared exactly, by cross multiplication.
-// There is no floating point: equal inputs give equal orders everywhere.
+// nothing is lost). The share alpha = 1 - 0.5^(elapsed / half-life) is that of half_life.h; each
+// product with it is exact and rounded down to 9 places. Usages are compared exactly, by cross
+// multiplication. There is no floating point: equal inputs give equal orders everywhere.
 //
 // Contract: plain values without clock, thread-compatible. O(log n) per call plus the number of
 // resources. Instants must not go back; an earlier one counts as no time elapsed. Only consumed
@@ -38,6 +37,7 @@
 
 #include "api/kueue_types.h"
 #include "base/object_key.h"
+#include "resource/half_life.h"
 #include "resource/resource.h"
 
 namespace sluice::queueing {
@@ -47,16 +47,6 @@ struct AdmissionFairSharingOptions {
   absl::Duration sampling_interval = absl::Minutes(5);
   absl::btree_map<ResourceName, Quantity> resource_weights{};  // 1 where absent; not negative
 };
-
-// A share of one, in units of 2^-63.
-using Share63 = uint64_t;
-inline constexpr Share63 kWhole = Share63{1} << 63;
-
-// 1 - 0.5^(elapsed / half_life): how much of the history the current usage replaces. 0 without a
-// half-life and without elapsed time.
-Share63 Alpha(absl::Duration elapsed, absl::Duration half_life);
-// The part of an amount (not negative), rounded down to whole nano-units.
-Quantity::Nanos PartOf(Quantity::Nanos amount, Share63 share);
 
 // Resource -> nano-units; never zero, never negative.
 using NanoAmounts = absl::btree_map<ResourceName, Quantity::Nanos>;

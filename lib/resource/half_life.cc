@@ -1,0 +1,59 @@
+#include "resource/half_life.h"
+
+#include <array>
+
+namespace sluice {
+namespace {
+
+using Nanos = Quantity::Nanos;
+__extension__ typedef unsigned __int128 Wide128;
+
+constexpr Wide128 kOne = Wide128{1} << 64;
+
+constexpr uint64_t SquareRoot(Wide128 square) {
+  Wide128 root = 0;
+  for (Wide128 bit = Wide128{1} << 63; bit != 0; bit >>= 1) {
+    const Wide128 next = root | bit;
+    if (next * next <= square) root = next;
+  }
+  return static_cast<uint64_t>(root);
+}
+
+// 0.5^(1/2), 0.5^(1/4), 0.5^(1/8) ... in units of 2^-64: each is the square root of the one before.
+constexpr std::array<uint64_t, 64> HalfRoots() {
+  std::array<uint64_t, 64> roots{};
+  Wide128 last = kOne >> 1;
+  for (uint64_t& root : roots) {
+    root = SquareRoot(last << 64);
+    last = root;
+  }
+  return roots;
+}
+constexpr std::array<uint64_t, 64> kRoots = HalfRoots();
+
+}  // namespace
+
+Share63 Alpha(absl::Duration elapsed, absl::Duration half_life) {
+  if (half_life <= absl::ZeroDuration() || elapsed <= absl::ZeroDuration()) return 0;
+  absl::Duration rest;
+  const int64_t whole = absl::IDivDuration(elapsed, half_life, &rest);
+  if (whole >= 64) return kWhole;
+  // The rest as a binary fraction of the half-life: every digit that is set is one more factor.
+  const auto part = static_cast<Wide128>(absl::ToInt64Nanoseconds(rest));
+  const auto all = static_cast<Wide128>(absl::ToInt64Nanoseconds(half_life));
+  const auto fraction = static_cast<uint64_t>((part << 64) / all);
+  Wide128 kept = kOne >> whole;
+  for (size_t digit = 0; digit < kRoots.size(); ++digit) {
+    if ((fraction >> (63 - digit) & 1) != 0) kept = kept * kRoots[digit] >> 64;
+  }
+  return static_cast<Share63>((kOne - kept) >> 1);
+}
+
+Nanos PartOf(Nanos amount, Share63 share) {
+  const auto value = static_cast<Wide128>(amount);
+  const auto high = static_cast<uint64_t>(value >> 64);
+  const auto low = static_cast<uint64_t>(value);
+  return static_cast<Nanos>((Wide128{high} * share << 1) + (Wide128{low} * share >> 63));
+}
+
+}  // namespace sluice
