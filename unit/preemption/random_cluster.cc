@@ -248,7 +248,8 @@ RandomRuns RunsFromEnvironment(uint64_t default_count) {
     runs.count = std::strtoull(count, nullptr, 10);
   }
   if (const char* seed = std::getenv("SLUICE_SEED")) {
-    runs = {std::strtoull(seed, nullptr, 10), 1};
+    runs.first = std::strtoull(seed, nullptr, 10);
+    if (std::getenv("SLUICE_RANDOM") == nullptr) runs.count = 1;
   }
   return runs;
 }

@@ -36,7 +36,9 @@ Cluster RandomCluster(uint64_t seed, const Sizes& sizes = {});
 // Leaves out and simplifies what it can while `fails` says that it still fails.
 Cluster Shrink(Cluster cluster, const std::function<bool(const Cluster&)>& fails);
 
-// Numbers from the environment: SLUICE_RANDOM, how many clusters; SLUICE_SEED, only this one.
+// Numbers from the environment: SLUICE_RANDOM, how many clusters; SLUICE_SEED, only this one, or
+// with SLUICE_RANDOM so many from this one on, which cuts a long run into parts that do not
+// overlap.
 struct RandomRuns {
   uint64_t first = 0;
   uint64_t count = 0;
