@@ -209,6 +209,29 @@ TEST_CASE("a target that another head took already is replaced, or waited for") 
   }
 }
 
+TEST_CASE("what is computed again stays in the flavor that was nominated") {
+  Cluster cluster;
+  cluster.Add(Queue("a", "3"), "", "LowerPriority");
+  cluster.Add(build::ClusterQueue("b")
+                  .Cohort("pool")
+                  .Flavor("f", {{"cpu", "3"}})
+                  .Flavor("g", {{"cpu", "3"}})
+                  .Fungibility("", "MayStopSearch"),
+              "", "LowerPriority");
+  cluster.Add(Queue("c", "0"));
+  cluster.Run("c1", "c", 4, 0, 20);
+  cluster.Run("c2", "c", 2, 9, 10);
+  cluster.Head("wa", "a", 3, 5, 0);
+  cluster.Head("wb", "b", 3, 5, 60);
+  cluster.Cycle();
+  CHECK(cluster.VictimsOf("wa") == Names{"c1"});
+  // c1 gone and wa in, 1 is left of f, and c2 may not be taken; g has room, but that is for the
+  // next cycle to find.
+  CHECK(cluster.Of("wb").kind == Kind::kWait);
+  CHECK(cluster.VictimsOf("wb").empty());
+  CHECK(cluster.Of("wb").requeue.reason == queueing::RequeueReason::kPreemptionNoCandidates);
+}
+
 // Flavors f1 (2), f2 (4), f3 (4); "low" holds the 2 of f1, another queue lends 4 there.
 void ThreeFlavors(Cluster& cluster) {
   cluster.Add(build::ClusterQueue("a")
