@@ -140,9 +140,12 @@ class CpprestTransport : public Transport {
  public:
   CpprestTransport(std::shared_ptr<Credentials> credentials, Executor& timers, Executor& delivery,
                    TransportOptions options)
-      : shared_(std::make_shared<Shared>(std::move(credentials), timers, delivery,
+      : shared_(std::make_shared<Shared>(std::move(credentials), timers, delivery, fetcher_,
                                          std::move(options))) {}
-  ~CpprestTransport() override { shared_->Close(); }
+  ~CpprestTransport() override {
+    shared_->Close();
+    fetcher_.Shutdown();
+  }
 
   absl::Status Open() { return shared_->NewClient(); }
   void Send(HttpRequest request, ResponseCallback done) override {
@@ -161,10 +164,11 @@ class CpprestTransport : public Transport {
   // Everything that callbacks need; they hold it by shared_ptr.
   struct Shared : std::enable_shared_from_this<Shared> {
     Shared(std::shared_ptr<Credentials> credentials_in, Executor& timers_in, Executor& delivery_in,
-           TransportOptions options_in)
+           Executor& fetcher_in, TransportOptions options_in)
         : credentials(std::move(credentials_in)),
           timers(timers_in),
           delivery(delivery_in),
+          fetcher(fetcher_in),
           options(std::move(options_in)) {}
 
     absl::Status NewClient();
@@ -173,8 +177,8 @@ class CpprestTransport : public Transport {
                                          ResponseCallback on_end);
     void Close();
 
-    // Calls `start` with the headers of the credential, at once or on a pool thread when they have
-    // to be fetched first.
+    // Calls `start` with the headers of the credential, at once or on the fetcher when they have to
+    // be fetched first.
     void WithAuth(std::function<void(absl::StatusOr<HeaderList>)> start);
     ClientPtr Client();
     http::http_request Build(const HttpRequest& request, const HeaderList& auth);
@@ -198,6 +202,7 @@ class CpprestTransport : public Transport {
     const std::shared_ptr<Credentials> credentials;
     Executor& timers;
     Executor& delivery;
+    Executor& fetcher;
     const TransportOptions options;
 
     absl::Mutex mutex;
@@ -222,7 +227,8 @@ class CpprestTransport : public Transport {
     std::unique_ptr<LineCutter> cutter;  // used on the delivery thread only
     // Complete when the code of the answer is known; body bytes can come earlier.
     pplx::task_completion_event<void> decided;
-    HttpResponse response;  // written before `decided`, its body on the delivery thread
+    std::atomic<bool> has_code{false};  // the same, for a look without a task
+    HttpResponse response;              // written before `decided`, its body on the delivery thread
   };
 
   struct Handle : StreamHandle {
@@ -231,6 +237,8 @@ class CpprestTransport : public Transport {
     const std::shared_ptr<Flight> flight;
   };
 
+  // Waits for programs and files that give credentials, which no request of others should.
+  Executor fetcher_{"credentials"};
   const std::shared_ptr<Shared> shared_;
 };
 
@@ -323,7 +331,7 @@ void CpprestTransport::Shared::WithAuth(std::function<void(absl::StatusOr<Header
     start(credentials->AuthHeaders());
     return;
   }
-  OnPool([self = shared_from_this(), start = std::move(start)] {
+  fetcher.Post([self = shared_from_this(), start = std::move(start)] {
     start(self->credentials->AuthHeaders());
   });
 }
@@ -480,7 +488,7 @@ void CpprestTransport::Shared::RunStream(std::shared_ptr<StreamState> state,
     const size_t count = piece.size();
     state->flight->Touch();
     pplx::task_completion_event<size_t> taken;
-    pplx::task<void>(state->decided).then([self, state, taken, count, piece = std::move(piece)] {
+    auto deliver = [self, state, taken, count, piece = std::move(piece)] {
       self->delivery.Post([state, taken, count, piece] {
         if (state->response.code == 200) {
           if (state->cutter != nullptr && !state->flight->cancelled) state->cutter->Feed(piece);
@@ -490,7 +498,12 @@ void CpprestTransport::Shared::RunStream(std::shared_ptr<StreamState> state,
         state->flight->Touch();
         taken.set(count);
       });
-    });
+    };
+    if (state->has_code) {
+      deliver();
+    } else {
+      pplx::task<void>(state->decided).then(std::move(deliver));
+    }
     return pplx::task<size_t>(taken);
   };
   const auto current = Client();
@@ -524,6 +537,7 @@ void CpprestTransport::Shared::OnStreamHeaders(std::shared_ptr<StreamState> stat
   state->response.headers = HeadersOf(response);
   if (state->response.code == 401) credentials->Invalidate();
   state->flight->Touch();
+  state->has_code = true;
   state->decided.set();
 }
 

@@ -25,8 +25,10 @@
 namespace sluice::kube {
 
 // Sizes the library's thread pool; later calls change nothing. Call before anything else of this
-// room, and before other threads start.
-void InitTransport(int threads = 4);
+// room, and before other threads start. One thread is best: nothing on it waits, and the library
+// hands each step of a request to the pool, which with more threads wakes another one for it (a
+// third of what a request cost was such waking).
+void InitTransport(int threads = 1);
 
 struct TransportOptions {
   std::string user_agent = "sluice";

@@ -1,8 +1,10 @@
 // The transport against a server that answers, splits, stalls and cuts.
 #include <dirent.h>
+#include <sys/stat.h>
 
 #include <algorithm>
 #include <deque>
+#include <fstream>
 
 #include "kube/line_cutter.h"
 #include "kube/url.h"
@@ -317,6 +319,34 @@ TEST_CASE("a token file is read again after a 401") {
   CHECK(SendAndWait(*link.transport, {})->code == 401);
   CHECK(server.requests().size() == 5);
   std::remove(path.c_str());
+}
+
+TEST_CASE("a credential that is long in coming holds nobody else up") {
+  const std::string base = std::tmpnam(nullptr);
+  const std::string program = base + ".sh";
+  const std::string gate = base + ".open";
+  std::ofstream(program) << "#!/bin/sh\nwhile [ ! -e " << gate << " ]; do sleep 0.02; done\n"
+                         << R"(echo '{"kind":"ExecCredential",)"
+                         << R"("apiVersion":"client.authentication.k8s.io/v1",)"
+                         << R"("status":{"token":"late"}}')" << '\n';
+  chmod(program.c_str(), 0755);
+  TestServer server(
+      [](const TestRequest&, TestConnection& connection) { connection.Respond(200, "{}"); });
+  CredentialConfig slow = Link::ConfigFor(server.url());
+  slow.exec = ExecPlugin{.api_version = "client.authentication.k8s.io/v1", .command = program};
+  Link waiting(slow);
+  Link other(server);
+  Box<absl::StatusOr<HttpResponse>> late;
+  for (int i = 0; i < 3; ++i) {
+    waiting.transport->Send({}, [&](absl::StatusOr<HttpResponse> r) { late.Add(std::move(r)); });
+  }
+  CHECK(SendAndWait(*other.transport, {})->code == 200);
+  CHECK(late.size() == 0);
+  std::ofstream(gate) << "now";
+  REQUIRE(late.Wait(3));
+  for (const auto& answer : late.all()) CHECK(answer->code == 200);
+  std::remove(gate.c_str());
+  std::remove(program.c_str());
 }
 
 // Keeps what it is asked to send until the test answers it.
