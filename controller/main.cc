@@ -2,6 +2,7 @@
 //
 // Exit codes: 0 after an orderly end, 1 when leadership was lost or the API server could not be
 // reached at start, 2 for a mistake in flags, configuration, kubeconfig or certificates.
+#include <absl/synchronization/mutex.h>
 #include <malloc.h>
 #include <signal.h>
 #include <unistd.h>
@@ -121,8 +122,14 @@ class Controller {
     const auto& election = config_.file.leader_election;
     sender_options.call.deadline =
         std::max(election.lease_duration - election.renew_deadline, absl::Seconds(5));
+    sender_options.try_reply = [this](state::Reply& reply) {
+      state::Event event = std::move(reply);
+      if (inbox_.TryPush(event)) return true;
+      reply = std::get<state::Reply>(std::move(event));
+      return false;
+    };
     sender_ = std::make_unique<kube::ActionSender>(
-        client(), timers_, replies_, sender_options,
+        client(), replies_, sender_options,
         [this](state::Reply reply) { inbox_.Push(std::move(reply)); });
     reconcile::OperatorOptions options;
     options.events.instance = EnvOr("POD_NAME", "sluice");
@@ -436,6 +443,9 @@ int Main(int argc, char** argv) {
   // Objects are decoded on one thread and dropped on another; with an arena for each thread the
   // memory of the one would never serve the other.
   mallopt(M_ARENA_MAX, 2);
+  // The search for cycles in the order of locks is a tool for development: it costs each lock more
+  // than the lock.
+  absl::SetMutexDeadlockDetectionMode(absl::OnDeadlockCycle::kIgnore);
   // Before any thread exists: all of them inherit the mask, and one thread waits for the signals.
   sigset_t signals;
   sigemptyset(&signals);

@@ -4,6 +4,7 @@
 #include <absl/container/btree_map.h>
 #include <absl/synchronization/mutex.h>
 
+#include <atomic>
 #include <deque>
 #include <string>
 #include <tuple>
@@ -13,12 +14,6 @@
 namespace sluice::kube {
 namespace {
 
-struct Pending {
-  state::Action action;
-  bool answered = false;  // guarded by the mutex of the sender
-};
-using PendingPtr = std::shared_ptr<Pending>;
-
 // Actions with the same lane go one after the other. Objects whose name the server makes have a
 // lane of their own each.
 using Lane = std::tuple<api::Kind, ObjectKey, uint64_t>;
@@ -26,6 +21,21 @@ using Lane = std::tuple<api::Kind, ObjectKey, uint64_t>;
 Lane LaneOf(const state::Action& action) {
   return {action.kind, action.key, action.key.name.empty() ? action.id : 0};
 }
+
+struct Pending {
+  Pending(state::Action action_in, Lane lane_in)
+      : id(action_in.id),
+        best_effort(action_in.best_effort),
+        lane(std::move(lane_in)),
+        action(std::move(action_in)) {}
+
+  const uint64_t id;
+  const bool best_effort;
+  const Lane lane;
+  state::Action action;   // moved out by the one thread that sends it
+  bool answered = false;  // guarded by the mutex of the sender
+};
+using PendingPtr = std::shared_ptr<Pending>;
 
 state::Reply Refusal(uint64_t id, int code, std::string reason, std::string message) {
   state::Reply reply;
@@ -36,13 +46,13 @@ state::Reply Refusal(uint64_t id, int code, std::string reason, std::string mess
   return reply;
 }
 
-state::Reply ReplyTo(const state::Action& action, const CallResult& result) {
+state::Reply ReplyTo(uint64_t id, const CallResult& result) {
   if (!result.ok()) {
     const ApiError error = result.error();
-    return Refusal(action.id, error.code, error.reason, error.message);
+    return Refusal(id, error.code, error.reason, error.message);
   }
   state::Reply reply;
-  reply.action_id = action.id;
+  reply.action_id = id;
   reply.code = result.response->code;
   auto body = ParseBody(*result.response, "answer");
   if (!body.ok()) {
@@ -57,17 +67,17 @@ state::Reply ReplyTo(const state::Action& action, const CallResult& result) {
 }  // namespace
 
 struct ActionSender::Core : std::enable_shared_from_this<ActionSender::Core> {
-  Core(Client client_in, Executor& timers_in, Executor& delivery_in, ActionSenderOptions options_in,
+  Core(Client client_in, Executor& delivery_in, ActionSenderOptions options_in,
        ReplyCallback on_reply_in)
       : client(std::move(client_in)),
-        timers(timers_in),
         delivery(delivery_in),
-        options(options_in),
+        options(std::move(options_in)),
         on_reply(std::move(on_reply_in)) {}
 
   void Submit(state::Action action) {
     const uint64_t id = action.id;
     state::Reply refusal;
+    PendingPtr first;
     {
       absl::MutexLock lock(&mutex);
       ++stats.submitted;
@@ -77,36 +87,39 @@ struct ActionSender::Core : std::enable_shared_from_this<ActionSender::Core> {
         ++stats.dropped;
         refusal = Refusal(id, 429, "Dropped", "too many best-effort actions are waiting");
       } else {
-        Enqueue(std::move(action));
-        return;
+        first = Enqueue(std::move(action));
+        if (first == nullptr) return;
       }
-      ++stats.answered;
+      if (first == nullptr) ++stats.answered;
     }
-    Deliver(std::move(refusal));
+    if (first != nullptr) {
+      Send(first);
+    } else {
+      Deliver(std::move(refusal));
+    }
   }
 
-  void Enqueue(state::Action action) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex) {
+  // What can be sent at once; null when its lane is busy.
+  PendingPtr Enqueue(state::Action action) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex) {
     ++stats.pending;
     if (action.best_effort) ++best_effort_pending;
-    std::deque<PendingPtr>& lane = lanes[LaneOf(action)];
-    lane.push_back(std::make_shared<Pending>(Pending{std::move(action)}));
-    if (lane.size() == 1) Start(lane.front());
+    Lane name = LaneOf(action);
+    std::deque<PendingPtr>& lane = lanes[name];
+    lane.push_back(std::make_shared<Pending>(std::move(action), std::move(name)));
+    return lane.size() == 1 ? lane.front() : nullptr;
   }
 
-  // Serialization and dispatch happen on the executor, not on the thread that submits.
-  void Start(const PendingPtr& pending) {
-    timers.Post([self = shared_from_this(), pending] { self->Send(pending); });
-  }
-
+  // On the thread that submits, or on that of the answer before: to hand it to another thread costs
+  // more than to do it.
   void Send(const PendingPtr& pending) {
     {
       absl::MutexLock lock(&mutex);
       if (pending->answered) return;
     }
-    auto write = PrepareWrite(pending->action);
+    auto write = PrepareWrite(std::move(pending->action));
     if (!write.ok()) {
       Finish(pending,
-             Refusal(pending->action.id, 400, "BadRequest", std::string(write.status().message())));
+             Refusal(pending->id, 400, "BadRequest", std::string(write.status().message())));
       return;
     }
     CallOptions call = options.call;
@@ -115,7 +128,7 @@ struct ActionSender::Core : std::enable_shared_from_this<ActionSender::Core> {
     client.CallAsync(std::move(write->request), call,
                      [self = shared_from_this(), pending](const CallResult& result) {
                        self->CountRepetitions(result.attempts);
-                       self->Finish(pending, ReplyTo(pending->action, result));
+                       self->Finish(pending, ReplyTo(pending->id, result));
                      });
   }
 
@@ -125,32 +138,39 @@ struct ActionSender::Core : std::enable_shared_from_this<ActionSender::Core> {
   }
 
   void Finish(const PendingPtr& pending, state::Reply reply) {
+    PendingPtr next;
     {
       absl::MutexLock lock(&mutex);
       if (pending->answered) return;  // Stop did not wait for this one
       Settle(*pending);
-      const auto lane = lanes.find(LaneOf(pending->action));
+      const auto lane = lanes.find(pending->lane);
       lane->second.pop_front();
       if (lane->second.empty()) {
         lanes.erase(lane);
       } else {
-        Start(lane->second.front());
+        next = lane->second.front();
       }
       if (stats.pending == 0) drained.SignalAll();
     }
     Deliver(std::move(reply));
+    if (next != nullptr) Send(next);
   }
 
   void Settle(Pending& pending) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex) {
     pending.answered = true;
     ++stats.answered;
     --stats.pending;
-    if (pending.action.best_effort) --best_effort_pending;
+    if (pending.best_effort) --best_effort_pending;
   }
 
   void Deliver(state::Reply reply) {
-    delivery.Post([self = shared_from_this(), shared = std::make_shared<state::Reply>(std::move(
-                                                  reply))] { self->on_reply(std::move(*shared)); });
+    if (options.try_reply && undelivered == 0 && options.try_reply(reply)) return;
+    ++undelivered;
+    delivery.Post(
+        [self = shared_from_this(), shared = std::make_shared<state::Reply>(std::move(reply))] {
+          self->on_reply(std::move(*shared));
+          --self->undelivered;
+        });
   }
 
   bool Stop(absl::Duration drain) {
@@ -165,7 +185,7 @@ struct ActionSender::Core : std::enable_shared_from_this<ActionSender::Core> {
       for (const auto& [lane, queue] : lanes) {
         for (const PendingPtr& pending : queue) {
           Settle(*pending);
-          abandoned.push_back(pending->action.id);
+          abandoned.push_back(pending->id);
         }
       }
       lanes.clear();
@@ -177,7 +197,6 @@ struct ActionSender::Core : std::enable_shared_from_this<ActionSender::Core> {
   }
 
   Client client;
-  Executor& timers;
   Executor& delivery;
   const ActionSenderOptions options;
   const ReplyCallback on_reply;
@@ -188,11 +207,12 @@ struct ActionSender::Core : std::enable_shared_from_this<ActionSender::Core> {
   ActionSenderStats stats ABSL_GUARDED_BY(mutex);
   int best_effort_pending ABSL_GUARDED_BY(mutex) = 0;
   bool stopped ABSL_GUARDED_BY(mutex) = false;
+  std::atomic<int> undelivered{0};  // replies that the executor has
 };
 
-ActionSender::ActionSender(Client client, Executor& timers, Executor& delivery,
-                           ActionSenderOptions options, ReplyCallback on_reply)
-    : core_(std::make_shared<Core>(std::move(client), timers, delivery, options,
+ActionSender::ActionSender(Client client, Executor& delivery, ActionSenderOptions options,
+                           ReplyCallback on_reply)
+    : core_(std::make_shared<Core>(std::move(client), delivery, std::move(options),
                                    std::move(on_reply))) {}
 
 ActionSender::~ActionSender() { core_->Stop(absl::ZeroDuration()); }

@@ -3,9 +3,10 @@
 // Independent objects are written in parallel; actions of one object are sent one after the other
 // in the order of Submit, each after the reply to the one before. A repetition follows the table of
 // api_error.h and happens only where repeating is safe. Exactly one Reply per action, on the
-// delivery executor, where it may block. A reply with code 0 means that no answer came (the write
-// may or may not have happened; reason "Timeout", "ConnectionLost" or "Stopped"). Best-effort
-// actions beyond the bound are answered with code 429, reason "Dropped", without being sent.
+// delivery executor, where it may block, unless try_reply takes it. A reply with code 0 means that
+// no answer came (the write may or may not have happened; reason "Timeout", "ConnectionLost" or
+// "Stopped"). Best-effort actions beyond the bound are answered with code 429, reason "Dropped",
+// without being sent.
 #pragma once
 
 #include <absl/time/time.h>
@@ -23,6 +24,10 @@ namespace sluice::kube {
 struct ActionSenderOptions {
   CallOptions call = {};  // deadline, attempts; repeat and priority come from the action
   int max_best_effort_pending = 1000;
+  // Tried first with each reply, on the thread that has it: must not wait, and leaves the reply
+  // alone where it returns false. While a reply waits for the executor all others do, so that those
+  // of one object keep their order.
+  std::function<bool(state::Reply&)> try_reply = {};
 };
 
 struct ActionSenderStats {
@@ -37,17 +42,17 @@ class ActionSender : public state::ActionSink {
  public:
   using ReplyCallback = std::function<void(state::Reply)>;
 
-  // The client's executor is used for dispatch; both executors must outlive the sender.
-  ActionSender(Client client, Executor& timers, Executor& delivery, ActionSenderOptions options,
+  // The executor must outlive the sender.
+  ActionSender(Client client, Executor& delivery, ActionSenderOptions options,
                ReplyCallback on_reply);
   // Stop without waiting.
   ~ActionSender() override;
 
-  // Never blocks. After Stop the reply is code 0, reason "Stopped".
+  // Writes the request out and never waits. After Stop the reply is code 0, reason "Stopped".
   void Submit(state::Action action) override;
 
   // Takes nothing new, waits up to `drain` for what is pending, then answers the rest with code 0,
-  // reason "Stopped". True when everything was drained. Not from an executor's thread. Idempotent.
+  // reason "Stopped". True when everything was drained. Not from the executor's thread. Idempotent.
   bool Stop(absl::Duration drain);
 
   ActionSenderStats stats() const;

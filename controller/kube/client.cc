@@ -117,11 +117,11 @@ std::string ListPath(api::Kind kind, const ListOptions& options,
   return WithQuery(api::PathOf(kind, {options.ns, ""}), query);
 }
 
-absl::StatusOr<PreparedWrite> PrepareWrite(const state::Action& action, bool dry_run) {
+absl::StatusOr<PreparedWrite> PrepareWrite(state::Action action, bool dry_run) {
   PreparedWrite write;
   write.request.method = "PATCH";
   write.request.priority = action.best_effort ? Priority::kBestEffort : Priority::kNormal;
-  api::Json body = action.body;
+  api::Json body = std::move(action.body);
   RETURN_IF_ERROR(PrepareBody(action, body, write));
   const api::KindInfo& info = api::InfoOf(action.kind);
   if (info.namespaced && action.key.ns.empty()) {

@@ -117,7 +117,7 @@ struct PreparedWrite {
   HttpRequest request;
   Repeat repeat = Repeat::kNever;
 };
-absl::StatusOr<PreparedWrite> PrepareWrite(const state::Action& action, bool dry_run = false);
+absl::StatusOr<PreparedWrite> PrepareWrite(state::Action action, bool dry_run = false);
 
 // The object of a 2xx answer; "" bodies give null.
 absl::StatusOr<api::Json> ParseBody(const HttpResponse& response, const std::string& what);

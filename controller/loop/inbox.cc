@@ -15,6 +15,13 @@ bool Inbox::Push(state::Event event) {
   return true;
 }
 
+bool Inbox::TryPush(state::Event& event) {
+  absl::MutexLock lock(&mutex_);
+  if (!closed_ && events_.size() >= capacity_) return false;
+  if (!closed_) events_.push_back(std::move(event));
+  return true;
+}
+
 std::optional<state::Event> Inbox::Next(absl::Time deadline) {
   absl::MutexLock lock(&mutex_);
   const auto ready = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {

@@ -21,6 +21,8 @@ class Inbox : public state::EventSource {
 
   // Waits while the inbox is full. False (and the event is dropped) once it is closed.
   bool Push(state::Event event);
+  // As Push, but never waits: false, and the event is untouched, when the inbox is full.
+  bool TryPush(state::Event& event);
   // The next event, or nullopt at the deadline or when closed and empty.
   std::optional<state::Event> Next(absl::Time deadline) override;
   // Wakes everybody; what is inside can still be taken.

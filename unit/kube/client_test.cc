@@ -272,7 +272,7 @@ struct SenderFixture {
   explicit SenderFixture(TestServer::Handler handler, ActionSenderOptions options = {})
       : server(std::move(handler)),
         link(server),
-        sender(link.MakeClient(), link.timers, link.delivery, options,
+        sender(link.MakeClient(), link.delivery, options,
                [this](state::Reply reply) { replies.Add(std::move(reply)); }) {}
 
   TestServer server;
@@ -320,6 +320,44 @@ TEST_CASE("actions of one object are sent in order, of different objects at the 
   CHECK(answers.size() == kObjects * kRounds);
   CHECK(f.sender.Stop(kPatience));
   CHECK(f.sender.stats().answered == kObjects * kRounds);
+}
+
+TEST_CASE("replies that cannot be taken at once come on the executor, in order for each object") {
+  constexpr uint64_t kObjects = 5;
+  constexpr uint64_t kRounds = 40;
+  std::atomic<uint64_t> tried{0};
+  Box<state::Reply> taken;
+  ActionSenderOptions options;
+  options.try_reply = [&](state::Reply& reply) {
+    if (++tried % 3 == 0) return false;
+    taken.Add(std::move(reply));
+    return true;
+  };
+  TestServer server([](const TestRequest& request, TestConnection& connection) {
+    connection.Respond(200, request.body);
+  });
+  Link link(server);
+  ActionSender sender(link.MakeClient(), link.delivery, options, [&](state::Reply reply) {
+    usleep(500);
+    taken.Add(std::move(reply));
+  });
+  for (uint64_t round = 0; round < kRounds; ++round) {
+    for (uint64_t object = 0; object < kObjects; ++object) {
+      sender.Submit(Patch(round * kObjects + object, "w" + std::to_string(object)));
+    }
+  }
+  REQUIRE(taken.Wait(kObjects * kRounds));
+  REQUIRE(taken.size() == kObjects * kRounds);
+  CHECK(tried >= 3);
+  std::map<uint64_t, std::vector<uint64_t>> by_object;
+  for (const state::Reply& reply : taken.all()) {
+    by_object[reply.action_id % kObjects].push_back(reply.action_id);
+  }
+  for (const auto& [object, ids] : by_object) {
+    CHECK(ids.size() == kRounds);
+    CHECK(std::is_sorted(ids.begin(), ids.end()));
+  }
+  CHECK(sender.Stop(kPatience));
 }
 
 TEST_CASE("a reply carries code and reason, and comes once whatever the server does") {

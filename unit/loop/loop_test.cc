@@ -101,6 +101,9 @@ TEST_CASE("the inbox keeps order, holds its bound and ends when closed") {
   Inbox inbox(2);
   CHECK(inbox.Push(state::LeaderChange{true}));
   CHECK(inbox.Push(state::LeaderChange{false}));
+  state::Event too_much = state::LeaderChange{true};
+  CHECK_FALSE(inbox.TryPush(too_much));
+  CHECK(std::get<state::LeaderChange>(too_much).leading);
   bool third = false;
   std::thread pusher([&] { third = inbox.Push(state::LeaderChange{true}); });
   const auto first = inbox.Next(absl::InfiniteFuture());
@@ -114,6 +117,9 @@ TEST_CASE("the inbox keeps order, holds its bound and ends when closed") {
   CHECK(inbox.Next(absl::InfinitePast()));
   CHECK(inbox.Next(absl::InfinitePast()));
   CHECK_FALSE(inbox.Next(absl::InfiniteFuture()));
+  // Nobody waits for what comes after the end.
+  CHECK(inbox.TryPush(too_much));
+  CHECK(inbox.size() == 0);
 }
 
 }  // namespace
