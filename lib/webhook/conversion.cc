@@ -8,13 +8,17 @@
 #include "api/codec.h"
 #include "api/kind.h"
 #include "base/status.h"
+#include "queueing/topology_encoding.h"
 #include "webhook/field_error.h"
-#include "webhook/topology_encoding.h"
 
 namespace sluice::webhook {
 namespace {
 
 using api::Json;
+using queueing::EncodeTopologyAssignment;
+using queueing::ExpandTopologyAssignment;
+using queueing::TopologyAssignmentJson;
+using queueing::TopologyDomain;
 
 constexpr char kBeta1[] = "kueue.x-k8s.io/v1beta1";
 constexpr char kBeta2[] = "kueue.x-k8s.io/v1beta2";

@@ -102,7 +102,7 @@ void PlaceGangOf8Anywhere(benchmark::State& state) {  // <= 0.3 ms
 BENCHMARK(PlaceGangOf8Anywhere)->Unit(benchmark::kMicrosecond);
 
 void RefuseGangOf2048(benchmark::State& state) {  // <= 2 ms
-  Run(state, 5000, Gang(2048 * 4, kBlock, ""), false);
+  Run(state, 5000, Gang(2048, kRack, ""), false);
 }
 BENCHMARK(RefuseGangOf2048)->Unit(benchmark::kMicrosecond);
 

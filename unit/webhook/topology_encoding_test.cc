@@ -1,4 +1,4 @@
-#include "webhook/topology_encoding.h"
+#include "queueing/topology_encoding.h"
 
 #include <fmt/format.h>
 
@@ -8,6 +8,12 @@
 
 namespace sluice::webhook {
 namespace {
+
+using queueing::EncodeTopologyAssignment;
+using queueing::ExpandTopologyAssignment;
+using queueing::kMaxTopologySlices;
+using queueing::TopologyAssignmentJson;
+using queueing::TopologyDomain;
 
 const std::string kHost = "kubernetes.io/hostname";
 

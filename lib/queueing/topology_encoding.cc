@@ -1,4 +1,4 @@
-#include "webhook/topology_encoding.h"
+#include "queueing/topology_encoding.h"
 
 #include <algorithm>
 #include <functional>
@@ -9,7 +9,7 @@
 #include "base/check.h"
 #include "base/status.h"
 
-namespace sluice::webhook {
+namespace sluice::queueing {
 namespace {
 
 constexpr char kHostname[] = "kubernetes.io/hostname";
@@ -289,4 +289,4 @@ api::Json TopologyAssignmentJson(const api::TopologyAssignment& assignment) {
   return json;
 }
 
-}  // namespace sluice::webhook
+}  // namespace sluice::queueing

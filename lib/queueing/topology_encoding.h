@@ -19,7 +19,7 @@
 #include "api/json.h"
 #include "api/kueue_types.h"
 
-namespace sluice::webhook {
+namespace sluice::queueing {
 
 struct TopologyDomain {
   std::vector<std::string> values;  // one for each level
@@ -47,4 +47,4 @@ absl::StatusOr<std::vector<TopologyDomain>> ExpandTopologyAssignment(
 // The assignment as it stands on the wire; without slices there is no member of that name.
 api::Json TopologyAssignmentJson(const api::TopologyAssignment& assignment);
 
-}  // namespace sluice::webhook
+}  // namespace sluice::queueing
