@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <optional>
 
+#include "api/parse_object.h"
 #include "base/check.h"
 #include "base/status.h"
 #include "kube/url.h"
@@ -144,7 +145,7 @@ absl::StatusOr<PreparedWrite> PrepareWrite(state::Action action, bool dry_run) {
 
 absl::StatusOr<api::Json> ParseBody(const HttpResponse& response, const std::string& what) {
   if (response.body.empty()) return api::Json();
-  auto body = api::ParseJson(response.body);
+  auto body = api::ParseObject(response.body);
   if (!body.ok()) {
     return Unavailable("{}: the answer is not JSON: {}", what,
                        std::string(body.status().message()));

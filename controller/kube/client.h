@@ -119,7 +119,7 @@ struct PreparedWrite {
 };
 absl::StatusOr<PreparedWrite> PrepareWrite(state::Action action, bool dry_run = false);
 
-// The object of a 2xx answer; "" bodies give null.
+// The object of a 2xx answer, without its managedFields; "" bodies give null.
 absl::StatusOr<api::Json> ParseBody(const HttpResponse& response, const std::string& what);
 
 // Built-in kinds come without kind and apiVersion inside a list: puts them in where they are

@@ -8,6 +8,7 @@
 #include <optional>
 #include <utility>
 
+#include "api/parse_object.h"
 #include "base/status.h"
 #include "kube/client.h"
 
@@ -210,7 +211,7 @@ struct Reflector::Core : std::enable_shared_from_this<Reflector::Core> {
 
   void OnLine(std::string_view line) {
     if (stream_error.has_value()) return;  // nothing good comes after an error
-    auto event = api::ParseJson(line);
+    auto event = api::ParseObject(line);
     if (!event.ok()) {
       lost_lines = true;
       CountUndecodable(Annotate(event.status(), "watch " + Name()));

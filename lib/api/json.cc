@@ -8,8 +8,10 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
 #include <unordered_map>
 
+#include "api/parse_object.h"
 #include "base/status.h"
 
 namespace sluice::api {
@@ -56,9 +58,12 @@ void KeepLast(Json::Object& members) {
 }
 
 // Builds the tree from rapidjson's events. The stack holds finished values of open containers by
-// value, so a failure in the middle frees everything.
+// value, so a failure in the middle frees everything. Of what is left out only the depth is
+// counted.
 class Builder : public rapidjson::BaseReaderHandler<rapidjson::UTF8<>, Builder> {
  public:
+  explicit Builder(bool without_managed_fields) : without_managed_fields_(without_managed_fields) {}
+
   bool Null() { return Add(Json()); }
   bool Bool(bool value) { return Add(Json(value)); }
   bool Int(int value) { return Add(Json(value)); }
@@ -70,19 +75,27 @@ class Builder : public rapidjson::BaseReaderHandler<rapidjson::UTF8<>, Builder> 
   }
   bool Double(double value) { return Add(Json(value)); }
   bool String(const char* text, rapidjson::SizeType length, bool) {
+    if (left_out_) return LeaveOut(0);
     return Add(Json(std::string(text, length)));
   }
   bool Key(const char* text, rapidjson::SizeType length, bool) {
-    stack_.back().MutableObject().emplace_back(std::string(text, length), Json());
+    if (left_out_) return true;
+    const std::string_view key(text, length);
+    if (without_managed_fields_ && key == "managedFields" && InMetadata()) {
+      left_out_ = 0;
+      return true;
+    }
+    stack_.back().MutableObject().emplace_back(std::string(key), Json());
     return true;
   }
-  bool StartObject() { return Open(Json(Json::Object())); }
+  bool StartObject() { return left_out_ ? LeaveOut(1) : Open(Json(Json::Object())); }
   bool EndObject(rapidjson::SizeType) {
+    if (left_out_) return LeaveOut(-1);
     KeepLast(stack_.back().MutableObject());
     return Close();
   }
-  bool StartArray() { return Open(Json(Json::Array())); }
-  bool EndArray(rapidjson::SizeType) { return Close(); }
+  bool StartArray() { return left_out_ ? LeaveOut(1) : Open(Json(Json::Array())); }
+  bool EndArray(rapidjson::SizeType) { return left_out_ ? LeaveOut(-1) : Close(); }
 
   Json TakeRoot() { return std::move(root_); }
   bool too_deep() const { return too_deep_; }
@@ -101,8 +114,24 @@ class Builder : public rapidjson::BaseReaderHandler<rapidjson::UTF8<>, Builder> 
     stack_.pop_back();
     return Add(std::move(done));
   }
+  bool InMetadata() const {
+    if (stack_.size() < 2 || !stack_[stack_.size() - 2].IsObject()) return false;
+    const Json::Object& outer = stack_[stack_.size() - 2].AsObject();
+    return !outer.empty() && outer.back().first == "metadata";
+  }
+  // A part of what is left out: a value (0), or the begin (1) or end (-1) of a container.
+  bool LeaveOut(int step) {
+    *left_out_ += step;
+    if (stack_.size() + static_cast<size_t>(*left_out_) > static_cast<size_t>(kMaxJsonDepth)) {
+      too_deep_ = true;
+      return false;
+    }
+    if (*left_out_ == 0) left_out_.reset();
+    return true;
+  }
   // In an object the key has come before its value.
   bool Add(Json value) {
+    if (left_out_) return LeaveOut(0);
     if (stack_.empty()) {
       root_ = std::move(value);
     } else if (stack_.back().IsArray()) {
@@ -116,6 +145,8 @@ class Builder : public rapidjson::BaseReaderHandler<rapidjson::UTF8<>, Builder> 
   std::vector<Json> stack_;
   Json root_;
   bool too_deep_ = false;
+  const bool without_managed_fields_;
+  std::optional<int> left_out_;  // inside of what is left out, at this depth
 };
 
 template <typename Writer>
@@ -262,8 +293,10 @@ std::string Json::PrettyText() const {
   return std::string(buffer.GetString(), buffer.GetSize());
 }
 
-absl::StatusOr<Json> ParseJson(std::string_view text) {
-  Builder builder;
+namespace {
+
+absl::StatusOr<Json> Parse(std::string_view text, bool without_managed_fields) {
+  Builder builder(without_managed_fields);
   rapidjson::Reader reader;
   rapidjson::MemoryStream stream(text.data(), text.size());
   constexpr unsigned kFlags = rapidjson::kParseIterativeFlag | rapidjson::kParseFullPrecisionFlag |
@@ -278,6 +311,12 @@ absl::StatusOr<Json> ParseJson(std::string_view text) {
   }
   return builder.TakeRoot();
 }
+
+}  // namespace
+
+absl::StatusOr<Json> ParseJson(std::string_view text) { return Parse(text, false); }
+
+absl::StatusOr<Json> ParseObject(std::string_view text) { return Parse(text, true); }
 
 Json MergePatch(Json target, const Json& patch) {
   if (!patch.IsObject()) return patch;

@@ -3,6 +3,7 @@
 #include <chrono>
 #include <string>
 
+#include "api/parse_object.h"
 #include "unit/catch.h"
 
 namespace sluice::api {
@@ -59,6 +60,37 @@ TEST_CASE("Hostile depth is refused, allowed depth is not") {
   const absl::StatusOr<Json> deep = ParseJson(nested(kMaxJsonDepth + 1));
   REQUIRE_FALSE(deep.ok());
   CHECK(std::string(deep.status().message()).find("200") != std::string::npos);
+}
+
+TEST_CASE("Objects of an API server come without their managedFields") {
+  const auto parsed = [](const std::string& text) {
+    const absl::StatusOr<Json> json = ParseObject(text);
+    REQUIRE(json.ok());
+    return json->Text();
+  };
+  CHECK(
+      parsed(
+          R"({"kind":"A","metadata":{"managedFields":[{"m":[{}],"n":null},7],"name":"x"},"z":1})") ==
+      R"({"kind":"A","metadata":{"name":"x"},"z":1})");
+  CHECK(parsed(R"({"metadata":{"managedFields":null},"items":[{"metadata":{"name":"y",)"
+               R"("managedFields":"text"}}]})") ==
+        R"({"metadata":{},"items":[{"metadata":{"name":"y"}}]})");
+  // Members of that name elsewhere are data.
+  const std::string data =
+      R"({"managedFields":[1],"data":{"managedFields":{"a":1}},"metadata":[{"managedFields":2}]})";
+  CHECK(parsed(data) == data);
+  // What is left out has to be JSON of allowed depth all the same.
+  const auto inside = [](const std::string& text) {
+    return ParseObject(R"({"metadata":{"managedFields":)" + text + "}}").ok();
+  };
+  CHECK(inside("[{}]"));
+  CHECK_FALSE(inside("[{]"));
+  const auto nested = [](int depth) {
+    return std::string(static_cast<size_t>(depth), '[') +
+           std::string(static_cast<size_t>(depth), ']');
+  };
+  CHECK(inside(nested(kMaxJsonDepth - 2)));
+  CHECK_FALSE(inside(nested(kMaxJsonDepth - 1)));
 }
 
 TEST_CASE("Broken documents are refused") {
