@@ -35,6 +35,8 @@ constexpr int kMistake = 2;
 constexpr int kFailed = 1;
 // Events in memory between the sockets and the loop; an object is some ten kilobytes there.
 constexpr size_t kInboxCapacity = 1000;
+// A fraction of what a write to a busy API server takes.
+constexpr absl::Duration kGather = absl::Milliseconds(10);
 constexpr absl::Duration kTrimInterval = absl::Minutes(1);
 
 int Complain(const std::string& text) {
@@ -164,6 +166,7 @@ class Controller {
                   {{"workloads", static_cast<int64_t>(op.world().workloads().size())}});
       }
     };
+    hooks.gather = kGather;
     hooks.stop = [this] { return stop_.load(); };
     loop::RunLoop(*op_, inbox_, clock_, hooks);
     return Shutdown();

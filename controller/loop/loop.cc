@@ -1,5 +1,7 @@
 #include "loop/loop.h"
 
+#include <absl/time/clock.h>
+
 #include <algorithm>
 #include <istream>
 
@@ -50,17 +52,27 @@ class PrintingObserver : public reconcile::Observer {
 
 void RunLoop(reconcile::Operator& op, state::EventSource& source, const Clock& clock,
              const LoopHooks& hooks) {
+  absl::Time last_batch = absl::InfinitePast();
   while (!hooks.stop()) {
     absl::Time now = clock.Now();
     const absl::Time deadline = std::min(op.NextDue(now), now + hooks.heartbeat);
     std::optional<state::Event> event = source.Next(deadline);
-    for (int taken = 0; event && taken < kMaxBatch; ++taken) {
+    now = clock.Now();
+    if (event && now < last_batch + hooks.gather) {
+      const absl::Duration rest = std::min(last_batch + hooks.gather - now, hooks.gather);
+      hooks.pause ? hooks.pause(rest) : absl::SleepFor(rest);
+      now = clock.Now();
+    }
+    last_batch = now;
+    int taken = 0;
+    for (; event && taken < kMaxBatch; ++taken) {
       now = clock.Now();
       if (hooks.on_event) hooks.on_event(*event, now);
       op.Step(*event, now);
       // Only what is there already; nothing is waited for in the middle of a batch.
       event = taken + 1 < kMaxBatch ? source.Next(absl::InfinitePast()) : std::nullopt;
     }
+    if (taken == kMaxBatch) last_batch = absl::InfinitePast();  // there is more already
     now = clock.Now();
     op.Run(now);
     if (hooks.after_batch) hooks.after_batch(op, now, clock.Now() - now);

@@ -25,6 +25,11 @@ struct LoopHooks {
   std::function<bool()> stop;
   // The longest wait between two calls of after_batch.
   absl::Duration heartbeat = absl::Milliseconds(200);
+  // Events that come so soon after a batch began are gathered first, so that a busy cluster does
+  // not wake the loop for each of them. What comes later is decided about at once.
+  absl::Duration gather = absl::ZeroDuration();
+  // How that time is spent; absl::SleepFor when empty.
+  std::function<void(absl::Duration)> pause;
 };
 
 void RunLoop(reconcile::Operator& op, state::EventSource& source, const Clock& clock,

@@ -97,6 +97,42 @@ TEST_CASE("a replay makes the decision that was made, and the same one each time
   CHECK(std::string(Replay(broken, state::Settings{}, out).message()).find("line 2") == 0);
 }
 
+class FixedClock : public Clock {
+ public:
+  absl::Time Now() const override { return now; }
+  absl::Time now = absl::FromUnixSeconds(1'800'000'000);
+};
+
+TEST_CASE("events that come soon after a batch are gathered, later ones are not") {
+  class Nowhere : public state::ActionSink {
+    void Submit(state::Action) override {}
+  } sink;
+  reconcile::Operator op(state::Settings{}, {}, sink, nullptr);
+  Inbox inbox(100);
+  FixedClock clock;
+  std::vector<absl::Duration> pauses;
+  std::vector<int> batches;
+  int seen = 0;
+  LoopHooks hooks;
+  hooks.gather = absl::Milliseconds(10);
+  hooks.on_event = [&](const state::Event&, absl::Time) { ++seen; };
+  hooks.pause = [&](absl::Duration rest) {
+    pauses.push_back(rest);
+    clock.now += rest;
+    inbox.Push(state::LeaderChange{true});
+  };
+  hooks.after_batch = [&](const reconcile::Operator&, absl::Time, absl::Duration) {
+    batches.push_back(std::exchange(seen, 0));
+    clock.now += batches.size() == 1 ? absl::Milliseconds(4) : absl::Milliseconds(30);
+    if (batches.size() < 3) inbox.Push(state::LeaderChange{true});
+  };
+  hooks.stop = [&] { return batches.size() == 3; };
+  inbox.Push(state::LeaderChange{true});
+  RunLoop(op, inbox, clock, hooks);
+  CHECK(batches == std::vector<int>{1, 2, 1});
+  CHECK(pauses == std::vector<absl::Duration>{absl::Milliseconds(6)});
+}
+
 TEST_CASE("the inbox keeps order, holds its bound and ends when closed") {
   Inbox inbox(2);
   CHECK(inbox.Push(state::LeaderChange{true}));
