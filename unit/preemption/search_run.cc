@@ -118,6 +118,16 @@ void SearchRun::SetEvictors(const Evictors& evictors) {
   }
 }
 
+Diagnosis SearchRun::DiagnoseFirst() const {
+  Preemptor one = preemptor_;
+  one.contested.resize(1);
+  one.requests.clear();
+  for (const quota::CellAmount& wanted : preemptor_.requests) {
+    if (wanted.cell == one.contested.front()) one.requests.push_back(wanted);
+  }
+  return Diagnose(context_, one);
+}
+
 std::vector<Victim> SearchRun::Find() {
   std::vector<Victim> victims;
   for (const Target& target : FindTargets(context_, preemptor_)) {

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "preemption/diagnosis.h"
 #include "preemption/preemption.h"
 #include "unit/preemption/cluster.h"
 
@@ -17,6 +18,8 @@ class SearchRun {
   // Names of workloads that the preemptor spares.
   void SetEvictors(const Evictors& evictors);
   std::vector<Victim> Find();
+  // Of the first contested cell alone.
+  Diagnosis DiagnoseFirst() const;
   // The search promises that the preemptor fits without them.
   bool FitsWithoutAll(const std::vector<Victim>& victims) const;
   const quota::Tree& tree() const { return tree_; }
