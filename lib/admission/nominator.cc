@@ -76,22 +76,26 @@ preemption::Preemptor PreemptorOf(const Snapshot& snapshot, const Entry& entry) 
   return preemptor;
 }
 
-Nominator::Nominator(const Snapshot& snapshot, const queueing::QueueManager* queues)
-    : snapshot_(snapshot), queues_(queues) {
-  context_.tree = &snapshot.tree;
-  context_.reserved = &snapshot.reserved;
-  context_.fair_sharing = snapshot.options.fair_sharing;
-  context_.active = [&snapshot](const std::string& name) {
+preemption::Context PreemptionContext(const Snapshot& snapshot) {
+  preemption::Context context;
+  context.tree = &snapshot.tree;
+  context.reserved = &snapshot.reserved;
+  context.fair_sharing = snapshot.options.fair_sharing;
+  context.active = [&snapshot](const std::string& name) {
     const ClusterQueueSnapshot* queue = snapshot.FindClusterQueue(name);
     return queue != nullptr && queue->active;
   };
-  if (!snapshot.used_more) return;
-  context_.used_more = snapshot.used_more;
-  context_.usage_based = [&snapshot](const std::string& name) {
+  if (!snapshot.used_more) return context;
+  context.used_more = snapshot.used_more;
+  context.usage_based = [&snapshot](const std::string& name) {
     const ClusterQueueSnapshot* queue = snapshot.FindClusterQueue(name);
     return queue != nullptr && queue->usage_based;
   };
+  return context;
 }
+
+Nominator::Nominator(const Snapshot& snapshot, const queueing::QueueManager* queues)
+    : snapshot_(snapshot), queues_(queues), context_(PreemptionContext(snapshot)) {}
 
 // What keeps the head from being assigned at all; false when nothing does.
 bool Nominator::Inadmissible(const WorkloadInfo& info, Decision& decision) const {

@@ -97,6 +97,9 @@ class Nominator {
 // How the conditions of a victim name the workload that needs its room.
 std::string PreemptorText(const api::Workload& preemptor);
 
+// What every search for workloads to preempt looks at. The snapshot must outlive it.
+preemption::Context PreemptionContext(const Snapshot& snapshot);
+
 // The entry as a preemptor, without what it requests.
 preemption::Preemptor PreemptorOf(const Snapshot& snapshot, const Entry& entry);
 
