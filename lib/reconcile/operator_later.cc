@@ -1,6 +1,7 @@
 // The work of the Operator that can wait: telling why Workloads wait, and counts of queues.
 #include "admission/conditions.h"
 #include "api/names.h"
+#include "reconcile/explain.h"
 #include "reconcile/operator.h"
 
 namespace sluice::reconcile {
@@ -73,7 +74,9 @@ absl::Time Operator::SayWhyWaiting(const ObjectKey& key, const WaitingText& text
   // An equivalent workload's event has said it already, and a text of its own need not wait.
   if (!text.requests.empty()) {
     said_at_[key] = now;
-    notes.push_back(WorkloadNote(next, kAdmissionSource, true, reason, text.message));
+    const std::string detail = QuotaDetail(world_, key, text.message);
+    notes.push_back(WorkloadNote(next, kAdmissionSource, true, reason,
+                                 detail.empty() ? text.message : text.message + ". " + detail));
   }
   Send(WorkloadStatusAction(world_, std::move(next), now, true), ref, std::move(notes));
   return kDone;

@@ -1,0 +1,194 @@
+#include "reconcile/explain.h"
+
+#include <fmt/format.h>
+
+#include <utility>
+
+#include "admission/conditions.h"
+#include "admission/explain_text.h"
+#include "api/names.h"
+#include "base/time.h"
+#include "reconcile/workload_pass.h"
+
+namespace sluice::reconcile {
+namespace {
+
+using admission::ExplanationTree;
+using admission::WakeUp;
+
+admission::ExplainInput InputOf(state::World& world) {
+  return {world.snapshot(), &world.queues(), [&world](const std::string& name) {
+            // The World keeps it alive as long as it does not change.
+            return world.cohorts().Find({"", name}).get();
+          }};
+}
+
+class Explainer {
+ public:
+  Explainer(state::World& world, const api::Workload& workload, absl::Time now)
+      : world_(world), workload_(workload), now_(now) {}
+
+  ExplanationTree Run() {
+    const bool judge = !NotWaiting() && !Stopped();
+    if (judge) {
+      Backoff();
+      queueing::WorkloadInfoPtr info = world_.queues().Find(workload_.metadata.Key());
+      if (info == nullptr) {
+        info = queueing::MakeWorkloadInfo(
+            std::make_shared<const api::Workload>(workload_), world_.ClusterQueueOf(workload_),
+            world_.RequestContextFor(workload_.metadata.ns), world_.order_options());
+      }
+      ExplanationTree judged = admission::Explain(InputOf(world_), info);
+      judged.blockers = std::move(tree_.blockers);
+      judged.wake_ups.insert(judged.wake_ups.begin(), tree_.wake_ups.begin(), tree_.wake_ups.end());
+      return judged;
+    }
+    tree_.workload = workload_.metadata.Key();
+    tree_.cluster_queue = world_.ClusterQueueOf(workload_);
+    if (world_.tree().HasClusterQueue(tree_.cluster_queue)) {
+      tree_.path = world_.tree().PathOf(tree_.cluster_queue);
+    }
+    return std::move(tree_);
+  }
+
+ private:
+  // True, so that callers can stop there.
+  bool Block(std::string reason, std::string text, const std::string& wake_up = "") {
+    tree_.blockers.push_back({std::move(reason), std::move(text)});
+    if (!wake_up.empty()) tree_.wake_ups.push_back({WakeUp::Kind::kOther, wake_up});
+    return true;
+  }
+
+  bool Is(const char* type) const {
+    return api::IsTrue(workload_.status.conditions, type) || AssumedIs(type);
+  }
+  bool AssumedIs(const char* type) const {
+    const ObjectKey key = workload_.metadata.Key();
+    return world_.IsAssumed(key) &&
+           api::IsTrue(world_.AssumedOrStored(key)->status.conditions, type);
+  }
+
+  bool NotWaiting() {
+    if (Is(api::kFinished)) return Block("Finished", "it has finished");
+    if (Is(api::kEvicted) && Is(api::kQuotaReserved)) {
+      return Block("Evicted", "it is on its way out and holds its quota until its pods are gone",
+                   "its pods are gone");
+    }
+    if (Is(api::kAdmitted)) return Block("Admitted", "it is admitted");
+    if (Is(api::kQuotaReserved)) {
+      std::string checks;
+      for (const api::AdmissionCheckState& check : workload_.status.admission_checks) {
+        if (check.state == "Ready") continue;
+        checks += fmt::format("{}{} is {}", checks.empty() ? "" : ", ", check.name, check.state);
+      }
+      return Block("ChecksPending", "it holds quota and waits for its admission checks: " + checks,
+                   "its admission checks change");
+    }
+    if (!IsActive(workload_)) {
+      return Block("Deactivated", admission::kDeactivatedMessage, "spec.active is true again");
+    }
+    return false;
+  }
+
+  bool Stopped() {
+    const ObjectKey queue{workload_.metadata.ns, workload_.spec.queue_name};
+    const auto local_queue = world_.local_queues().Find(queue);
+    if (local_queue == nullptr) {
+      return Block("LocalQueueNotFound",
+                   fmt::format("LocalQueue {} doesn't exist", queue.ToString()),
+                   fmt::format("LocalQueue {} is created", queue.ToString()));
+    }
+    if (IsStopped(local_queue->spec.stop_policy)) {
+      return Block("LocalQueueStopped",
+                   fmt::format("LocalQueue {} is stopped: its stopPolicy is {}", queue.ToString(),
+                               local_queue->spec.stop_policy),
+                   "its stopPolicy is None");
+    }
+    const std::string& name = local_queue->spec.cluster_queue;
+    const auto cluster_queue = world_.cluster_queues().Find({"", name});
+    if (cluster_queue == nullptr) {
+      return Block("ClusterQueueNotFound", fmt::format("ClusterQueue {} doesn't exist", name),
+                   fmt::format("ClusterQueue {} is created", name));
+    }
+    if (IsStopped(cluster_queue->spec.stop_policy)) {
+      return Block("ClusterQueueStopped",
+                   fmt::format("ClusterQueue {} is stopped: its stopPolicy is {}", name,
+                               cluster_queue->spec.stop_policy),
+                   "its stopPolicy is None");
+    }
+    if (world_.tree().InCycle(name)) {
+      return Block("CohortCycle",
+                   fmt::format("the Cohorts above ClusterQueue {} form a circle: {}", name,
+                               fmt::join(world_.tree().CycleOf(name), " under ")),
+                   "one of these Cohorts has another parent");
+    }
+    if (const state::QueueActivity activity = world_.ActivityOf(name); !activity.active) {
+      return Block("ClusterQueueInactive",
+                   fmt::format("ClusterQueue {} is not active: {}: {}", name, activity.reason,
+                               activity.message),
+                   fmt::format("ClusterQueue {} is active", name));
+    }
+    return Gated();
+  }
+
+  bool Gated() {
+    const std::string gates = workload_.metadata.Annotation(api::kAdmissionGatedBy);
+    if (!gates.empty() && world_.settings().gates.Enabled("AdmissionGatedBy")) {
+      return Block("AdmissionGated", "Admission is gated by: " + gates,
+                   fmt::format("the annotation {} is gone", api::kAdmissionGatedBy));
+    }
+    const api::Condition* reserved =
+        api::FindCondition(workload_.status.conditions, api::kQuotaReserved);
+    if (reserved != nullptr && reserved->reason == admission::kOnHold) {
+      return Block("OnHold", "it is on hold: " + reserved->message, "it is released");
+    }
+    return false;
+  }
+
+  // Does not keep it from being judged.
+  void Backoff() {
+    const auto& requeue = workload_.status.requeue_state;
+    if (requeue.has_value() && requeue->requeue_at.has_value() && *requeue->requeue_at > now_) {
+      Block("Backoff",
+            fmt::format("it waits out a backoff until {} (try {})",
+                        sluice::FormatTime(*requeue->requeue_at), requeue->count.value_or(0)));
+      tree_.wake_ups.push_back({WakeUp::Kind::kTime, "", *requeue->requeue_at});
+      return;
+    }
+    const api::Condition* requeued =
+        api::FindCondition(workload_.status.conditions, api::kRequeued);
+    if (requeued != nullptr && requeued->status == api::ConditionStatus::kFalse) {
+      Block("NotRequeued",
+            fmt::format("it is not back in its queue: {}: {}", requeued->reason, requeued->message),
+            "it is requeued");
+    }
+  }
+
+  state::World& world_;
+  const api::Workload& workload_;
+  const absl::Time now_;
+  ExplanationTree tree_;
+};
+
+}  // namespace
+
+ExplanationTree ExplainWorkload(state::World& world, const ObjectKey& key, absl::Time now) {
+  const auto workload = world.workloads().Find(key);
+  if (workload != nullptr) return Explainer(world, *workload, now).Run();
+  ExplanationTree tree;
+  tree.workload = key;
+  tree.blockers.push_back({"NotFound", "there is no such Workload"});
+  return tree;
+}
+
+std::string QuotaDetail(state::World& world, const ObjectKey& key, const std::string& message) {
+  const queueing::WorkloadInfoPtr info = world.queues().Find(key);
+  if (info == nullptr) return "";
+  const ExplanationTree tree = admission::Explain(InputOf(world), info, admission::Depth::kQuota);
+  const std::string sentence = admission::RenderSentence(tree);
+  const bool same = message.starts_with(admission::RenderMessage(tree.verdict));
+  // A text of preemptions still to come has other words behind; its quota is refused all the same.
+  return sentence.empty() || !same ? "" : sentence;
+}
+
+}  // namespace sluice::reconcile

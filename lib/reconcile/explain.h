@@ -1,0 +1,25 @@
+// ExplainWorkload: why a Workload does not run, from everything the World knows.
+//
+// What stands before the cycle (a stopped queue, a backoff, a gate, no LocalQueue) is told as
+// blockers; everything else is admission::Explain. For the command line, the simulator and whoever
+// else asks; never called by a decision. Pure; the World is as before on return.
+#pragma once
+
+#include <absl/time/time.h>
+
+#include <string>
+
+#include "admission/explain.h"
+#include "state/world.h"
+
+namespace sluice::reconcile {
+
+admission::ExplanationTree ExplainWorkload(state::World& world, const ObjectKey& key,
+                                           absl::Time now);
+
+// What an event says after the text of the condition: which node of the quota tree refuses, what is
+// short there and who holds it. "" when the quota is not what lacks, or when things have changed
+// since that text was made.
+std::string QuotaDetail(state::World& world, const ObjectKey& key, const std::string& message);
+
+}  // namespace sluice::reconcile
