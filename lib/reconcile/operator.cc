@@ -29,11 +29,6 @@ bool Gone(const api::Json& object) {
          (finalizers == nullptr || finalizers->AsArray().empty());
 }
 
-bool Watched(api::Kind kind) {
-  const std::vector<api::Kind>& kinds = state::World::WatchedKinds();
-  return std::find(kinds.begin(), kinds.end(), kind) != kinds.end();
-}
-
 }  // namespace
 
 Operator::Operator(const state::Settings& settings, OperatorOptions options,
@@ -136,13 +131,13 @@ void Operator::OnReply(const state::Reply& reply, absl::Time now) {
   failures_.erase(write.owner);
   dirty_.insert(write.owner);
   for (const Note& note : write.notes) Record(note, now);
-  const bool has_object = reply.object.Has("metadata") && Watched(write.target.kind) &&
+  const bool has_object = reply.object.Has("metadata") && world_.Watches(write.target.kind) &&
                           write.action.verb != state::Verb::kDelete && !write.target_deleted;
-  if (has_object) {
-    const bool gone = Gone(reply.object);
-    if (!gone) {
-      OnObject({state::ObjectEvent::Type::kUpsert, write.target.kind, reply.object}, now);
-    }
+  const bool shown = has_object && !Gone(reply.object);
+  if (shown) OnObject({state::ObjectEvent::Type::kUpsert, write.target.kind, reply.object}, now);
+  // Whoever picks pods out of a group must see what became of those picked before.
+  if (write.target.kind == api::Kind::kPod && !shown && !write.target_deleted) {
+    BlockUntilNewer(write.owner, write.target, now, kConflictTime);
   }
   // The write changed nothing, or its object says otherwise: count what the API says.
   if (write.admission && world_.IsAssumed(write.target.key)) {
@@ -215,11 +210,12 @@ void Operator::TouchAll() {
   touch(api::Kind::kAdmissionCheck, world_.admission_checks());
   touch(api::Kind::kWorkload, world_.workloads());
   touch(api::Kind::kJob, world_.jobs());
-  // A Workload whose Job has gone is found through the Job's key.
+  for (const auto& [key, pod] : world_.pods().all()) {
+    dirty_.insert({api::Kind::kPod, state::PodIndex::WorkKey(*pod)});
+  }
+  // A Workload whose job has gone is found through the job's key.
   for (const auto& [key, workload] : world_.workloads().all()) {
-    for (const api::OwnerReference& owner : workload->metadata.owner_references) {
-      if (owner.kind == "Job") dirty_.insert({api::Kind::kJob, {key.ns, owner.name}});
-    }
+    world_.TouchOwners(key, *workload, dirty_);
   }
 }
 

@@ -33,6 +33,8 @@ Plan Operator::PlanFor(const state::Ref& ref, absl::Time now) const {
       return ReconcileWorkload(world_, ref.key, now);
     case api::Kind::kJob:
       return ReconcileJob(world_, ref.key, now);
+    case api::Kind::kPod:
+      return ReconcilePod(world_, ref.key, now);
     default:
       return {};
   }

@@ -31,6 +31,12 @@ Plan ReconcileWorkload(const state::World& world, const ObjectKey& key, absl::Ti
 // A batch/v1 Job: its Workload, start, stop, readiness and end.
 Plan ReconcileJob(const state::World& world, const ObjectKey& key, absl::Time now);
 
+// A plain pod, or (under state::GroupKey) a group of pods: the same.
+Plan ReconcilePod(const state::World& world, const ObjectKey& key, absl::Time now);
+// The pods of a Workload that belongs to plain pods are ready, or have ended, whatever its
+// condition says so far. False for Workloads of anybody else.
+bool PodsReadyInFact(const state::World& world, const api::Workload& workload);
+
 // The write of a Workload's status by the manager of admissions. `strict`: fails with Conflict when
 // the Workload changed since `workload` was read. Adds the first PodsReady condition where
 // readiness is watched, which saves a write of its own.

@@ -201,7 +201,8 @@ Plan ReconcileWorkload(const state::World& world, const ObjectKey& key, absl::Ti
 
 state::Action WorkloadStatusAction(const state::World& world, api::Workload workload,
                                    absl::Time now, bool strict) {
-  const bool of_job = workload.metadata.Controller() != nullptr;
+  const bool of_job = workload.metadata.Controller() != nullptr ||
+                      workload.metadata.Annotation(api::kIsGroupWorkload) == "true";
   if (world.settings().wait_for_pods_ready && of_job &&
       api::FindCondition(workload.status.conditions, api::kPodsReady) == nullptr) {
     admission::SetWorkloadCondition(workload, api::kPodsReady, ConditionStatus::kFalse,

@@ -109,6 +109,23 @@ void DropNulls(Json& value) {
   for (auto& [key, member] : members) DropNulls(member);
 }
 
+// Seconds that a deleted pod still has.
+int64_t GraceOf(const Json& object) {
+  const Json* grace = object.Find("metadata", "deletionGracePeriodSeconds");
+  return grace == nullptr ? 0 : grace->AsInt();
+}
+
+// How long a pod may take to stop: not at all when it is on no node or has ended.
+int64_t PodGrace(const Json& pod, const Json& options) {
+  const std::string phase = pod.GetString("status", "phase");
+  if (pod.GetString("spec", "nodeName").empty() || phase == "Succeeded" || phase == "Failed") {
+    return 0;
+  }
+  const Json* wanted = options.Find("gracePeriodSeconds");
+  if (wanted == nullptr) wanted = pod.Find("spec", "terminationGracePeriodSeconds");
+  return wanted == nullptr ? 30 : wanted->AsInt();
+}
+
 int64_t Generation(const Json& object) {
   const Json* generation = object.Find("metadata", "generation");
   return generation == nullptr ? 0 : generation->AsInt();
@@ -218,6 +235,7 @@ Reply ApiServer::Store(Kind kind, ObjectKey key, Json object, const std::string&
   metadata.Set("creationTimestamp", sluice::FormatTime(now));
   metadata.Set("generation", 1);
   if (HasStatus(kind)) object.Erase("status");
+  if (kind == Kind::kPod) object["status"].Set("phase", "Pending");
   const Json* schema = SchemaFor(kind);
   if (schema != nullptr) {
     api::Prune(object, *schema);
@@ -363,7 +381,7 @@ Reply ApiServer::Replace(Write write, absl::Time now) {
     next.Set("kind", api::InfoOf(write.kind).name);
     Json& metadata = next["metadata"];
     for (const char* field : {"name", "namespace", "uid", "creationTimestamp", "deletionTimestamp",
-                              "generation", "resourceVersion"}) {
+                              "deletionGracePeriodSeconds", "generation", "resourceVersion"}) {
       const Json* value = stored.object.Find("metadata", field);
       if (value == nullptr) {
         metadata.Erase(field);
@@ -414,7 +432,7 @@ Reply ApiServer::Commit(Write write, Stored& stored, absl::Time /*now*/) {
   stored.object = next;
   stored.ownership = std::move(write.ownership);
   if (next.Find("metadata", "ownerReferences") != nullptr) garbage_ = true;
-  if (Deleting(next) && Finalizers(next).empty()) {
+  if (Deleting(next) && Finalizers(next).empty() && GraceOf(next) == 0) {
     Remove(write.kind, write.key);
   } else {
     Notify(ObjectEvent::Type::kUpsert, write.kind, next);
@@ -450,18 +468,23 @@ Reply ApiServer::Delete(const Action& action, absl::Time now) {
       std::find(finalizers.begin(), finalizers.end(), kForeground) == finalizers.end()) {
     finalizers.push_back(kForeground);
   }
-  if (finalizers.empty()) {
+  const int64_t grace = action.kind == Kind::kPod ? PodGrace(stored.object, action.body) : 0;
+  if (finalizers.empty() && grace == 0) {
     stored.object["metadata"].Set("resourceVersion", NextVersion());
     Remove(action.kind, action.key);
     return Success(
         200, Json::MakeObject({{"kind", "Status"}, {"apiVersion", "v1"}, {"status", "Success"}}));
   }
-  if (Deleting(stored.object) && finalizers == Finalizers(stored.object)) {
+  if (Deleting(stored.object) && finalizers == Finalizers(stored.object) &&
+      (action.kind != Kind::kPod || grace >= GraceOf(stored.object))) {
     return Success(200, stored.object);
   }
   if (foreground) garbage_ = true;
   Json& metadata = stored.object["metadata"];
-  if (!Deleting(stored.object)) {
+  if (action.kind == Kind::kPod) {
+    metadata.Set("deletionTimestamp", sluice::FormatTime(now + absl::Seconds(grace)));
+    metadata.Set("deletionGracePeriodSeconds", grace);
+  } else if (!Deleting(stored.object)) {
     metadata.Set("deletionTimestamp", sluice::FormatTime(now));
     metadata.Set("generation", Generation(stored.object) + 1);
   }

@@ -190,7 +190,7 @@ Violations CheckRebuilt(const state::World& world, const ApiServer& api, absl::T
   }
   state::World fresh(world.settings());
   state::Refs touched;
-  for (const Kind kind : state::World::WatchedKinds()) {
+  for (const Kind kind : state::World::WatchedKinds(world.settings())) {
     using Type = state::ObjectEvent::Type;
     fresh.Apply({Type::kListBegin, kind, {}}, now, touched);
     api.ForEach(kind, [&](const Json& object) {
@@ -204,6 +204,7 @@ Violations CheckRebuilt(const state::World& world, const ApiServer& api, absl::T
   };
   compare(world.workloads().size() == fresh.workloads().size(), "the number of Workloads");
   compare(world.jobs().size() == fresh.jobs().size(), "the number of Jobs");
+  compare(world.pods().all().size() == fresh.pods().all().size(), "the number of managed pods");
   compare(world.cluster_queues().size() == fresh.cluster_queues().size(),
           "the number of ClusterQueues");
   compare(world.queues().size() == fresh.queues().size(), "the number of pending Workloads");

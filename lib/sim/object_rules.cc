@@ -53,6 +53,31 @@ void DefaultJob(Json& job) {
   DefaultContainers(pod, "initContainers");
 }
 
+void DefaultPod(Json& pod) {
+  Json& spec = pod["spec"];
+  if (!spec.IsObject()) spec = Json::MakeObject();
+  SetDefault(spec, "dnsPolicy", "ClusterFirst");
+  SetDefault(spec, "restartPolicy", "Always");
+  SetDefault(spec, "schedulerName", "default-scheduler");
+  SetDefault(spec, "terminationGracePeriodSeconds", 30);
+  if (spec.GetString("priorityClassName").empty()) SetDefault(spec, "priority", 0);
+  DefaultContainers(spec, "containers");
+  DefaultContainers(spec, "initContainers");
+  // A pod waits this long on a node that is gone (admission plugin DefaultTolerationSeconds).
+  for (const char* key : {"node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"}) {
+    const auto same = [&](const Json& toleration) { return toleration.GetString("key") == key; };
+    Json& tolerations = spec["tolerations"];
+    if (tolerations.IsArray() &&
+        std::any_of(tolerations.AsArray().begin(), tolerations.AsArray().end(), same)) {
+      continue;
+    }
+    tolerations.Append(Json::MakeObject({{"key", key},
+                                         {"operator", "Exists"},
+                                         {"effect", "NoExecute"},
+                                         {"tolerationSeconds", 300}}));
+  }
+}
+
 bool ConditionTrue(const Json& object, const std::string& type) {
   const Json* conditions = object.Find("status", "conditions");
   if (conditions == nullptr) return false;
@@ -135,6 +160,63 @@ std::vector<std::string> JobErrors(const std::string& subresource, const Json* o
   return errors;
 }
 
+size_t ListSize(const Json* list) { return list == nullptr ? 0 : list->AsArray().size(); }
+
+// What of a pod's spec may change is compared apart.
+Json WithoutMutable(const Json& spec) {
+  Json rest = spec;
+  for (const char* field : {"schedulingGates", "nodeSelector", "tolerations", "nodeName"}) {
+    rest.Erase(field);
+  }
+  return rest;
+}
+
+// Every member or item of `before` is still there.
+bool OnlyAdded(const Json* before, const Json* after) {
+  if (before == nullptr) return true;
+  if (after == nullptr) return before->AsArray().empty() && before->AsObject().empty();
+  for (const auto& [key, value] : before->AsObject()) {
+    const Json* now = after->Find(key);
+    if (now == nullptr || !(*now == value)) return false;
+  }
+  const auto& list = after->AsArray();
+  return std::all_of(before->AsArray().begin(), before->AsArray().end(), [&](const Json& item) {
+    return std::find(list.begin(), list.end(), item) != list.end();
+  });
+}
+
+std::vector<std::string> PodErrors(const std::string& subresource, const Json* old,
+                                   const Json& next) {
+  std::vector<std::string> errors;
+  const Json* containers = next.Find("spec", "containers");
+  if (ListSize(containers) == 0) errors.push_back("spec.containers: Required value");
+  if (old == nullptr || !subresource.empty()) return errors;
+  const Json* before = old->Find("spec");
+  const Json* after = next.Find("spec");
+  const bool gated = ListSize(before->Find("schedulingGates")) > 0;
+  if (!OnlyAdded(after->Find("schedulingGates"), before->Find("schedulingGates"))) {
+    errors.push_back("spec.schedulingGates: Forbidden: only deletion is allowed");
+  }
+  if (!Same(before->Find("nodeSelector"), after->Find("nodeSelector")) &&
+      !(gated && OnlyAdded(before->Find("nodeSelector"), after->Find("nodeSelector")))) {
+    errors.push_back("spec.nodeSelector: Invalid value: only additions to a gated pod are allowed");
+  }
+  if (!OnlyAdded(before->Find("tolerations"), after->Find("tolerations"))) {
+    errors.push_back("spec.tolerations: Forbidden: existing tolerations can not be modified");
+  }
+  const bool binds = before->GetString("nodeName").empty();
+  if (!binds && !Same(before->Find("nodeName"), after->Find("nodeName"))) {
+    errors.push_back("spec.nodeName: Invalid value: field is immutable");
+  }
+  if (binds && after->Has("nodeName") && ListSize(after->Find("schedulingGates")) > 0) {
+    errors.push_back("spec.nodeName: Invalid value: a pod with scheduling gates cannot be bound");
+  }
+  if (!(WithoutMutable(*before) == WithoutMutable(*after))) {
+    errors.push_back("spec: Forbidden: pod updates may not change this field");
+  }
+  return errors;
+}
+
 void WorkloadReference(const Json& old, const Json& next, std::vector<std::string>& errors) {
   const Json* before = old.Find("spec", "priorityClassRef");
   const Json* after = next.Find("spec", "priorityClassRef");
@@ -154,8 +236,6 @@ void WorkloadReference(const Json& old, const Json& next, std::vector<std::strin
     errors.push_back("the name of a PriorityClass cannot be changed while quota is reserved");
   }
 }
-
-size_t ListSize(const Json* list) { return list == nullptr ? 0 : list->AsArray().size(); }
 
 std::vector<std::string> WorkloadErrors(const Json* old, const Json& next) {
   std::vector<std::string> errors;
@@ -209,6 +289,7 @@ bool HasStatus(Kind kind) {
 
 void DefaultBuiltin(Kind kind, Json& object) {
   if (kind == Kind::kJob) DefaultJob(object);
+  if (kind == Kind::kPod) DefaultPod(object);
   if (kind == Kind::kNamespace) {
     object["metadata"]["labels"].Set("kubernetes.io/metadata.name",
                                      object.GetString("metadata", "name"));
@@ -238,6 +319,8 @@ std::vector<std::string> RuleErrors(Kind kind, const std::string& subresource, c
   switch (kind) {
     case Kind::kJob:
       return JobErrors(subresource, old, next);
+    case Kind::kPod:
+      return PodErrors(subresource, old, next);
     case Kind::kWorkload:
       return WorkloadErrors(old, next);
     case Kind::kLocalQueue:

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "api/names.h"
+#include "api/pod_names.h"
 #include "base/status.h"
 #include "base/time.h"
 #include "sim/scenario_objects.h"
@@ -127,6 +128,11 @@ class Player {
       ASSIGN_OR_RETURN(settings.object_retention.after_finished, ParseDuration(value));
     } else if (key == "retention.afterDeactivated") {
       ASSIGN_OR_RETURN(settings.object_retention.after_deactivated_by_kueue, ParseDuration(value));
+    } else if (key == "pods") {
+      ASSIGN_OR_RETURN(const bool on, Bool(value));
+      if (on) settings.integrations.frameworks.push_back(api::kPodFramework);
+    } else if (key == "copyLabel") {
+      settings.integrations.label_keys_to_copy.push_back(value);
     } else if (key == "excludeResources") {
       settings.resources.exclude_resource_prefixes.push_back(value);
     } else if (key == "quotaCheck" && value == "IgnoreUndeclared") {

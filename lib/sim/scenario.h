@@ -25,10 +25,11 @@
 // delete KIND [NS/]NAME [foreground]; activate JOB; deactivate JOB; check JOB CHECK STATE
 // [message="..."] [after=SECONDS]; start (the controller starts; at once when the timeline has
 // none); crash; leader N; relist; settled (a new controller must have nothing to do); show [cq lq
-// cohort wl job flavor check event]. Settings: manageJobsWithoutQueueName, waitForPodsReady=off,
-// waitForPodsReady.FIELD (timeout, recoveryTimeout, blockAdmission, timestamp, backoffLimitCount,
-// backoffBaseSeconds, backoffMaxSeconds; recoveryTimeout follows timeout until it is given),
-// retention.afterFinished, retention.afterDeactivated, excludeResources=PREFIX,
+// cohort wl job pod flavor check event]. Settings: manageJobsWithoutQueueName,
+// waitForPodsReady=off, waitForPodsReady.FIELD (timeout, recoveryTimeout, blockAdmission,
+// timestamp, backoffLimitCount, backoffBaseSeconds, backoffMaxSeconds; recoveryTimeout follows
+// timeout until it is given), retention.afterFinished, retention.afterDeactivated,
+// excludeResources=PREFIX, pods=on (the pod integration), copyLabel=KEY,
 // quotaCheck=IgnoreUndeclared, fairSharing=on (both strategies) or their names, replicas,
 // readiness=DURATION, stop=DURATION, gate.NAME=BOOL,
 // admissionFairSharing.KEY (halfLife, sampling, weight.RESOURCE; any of them turns it on).

@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "api/names.h"
+#include "api/pod_names.h"
 #include "base/status.h"
 #include "base/time.h"
 #include "sim/job_controller.h"
@@ -288,6 +289,37 @@ absl::Status Job(const Words& words, Json& object) {
   return absl::OkStatus();
 }
 
+// Words of a pod about its group; false when the word is not one of them.
+bool GroupWord(const Word& word, Json& metadata) {
+  static const std::vector<std::pair<std::string, const char*>> kAnnotations = {
+      {"total", api::kPodGroupTotalCount},
+      {"role", api::kRoleHash},
+      {"fast", api::kPodGroupFastAdmission},
+      {"serving", api::kPodGroupServing},
+      {"retriable", api::kRetriableInGroup}};
+  for (const auto& [key, annotation] : kAnnotations) {
+    if (word.key != key) continue;
+    metadata["annotations"].Set(annotation, word.value);
+    return true;
+  }
+  if (word.key != "group" && word.key != "index") return false;
+  metadata["labels"].Set(word.key == "group" ? api::kPodGroupName : api::kPodGroupPodIndex,
+                         word.value);
+  return true;
+}
+
+absl::Status Pod(const Words& words, Json& object) {
+  Json pod_template = PodTemplate();
+  for (const Word& word : words) {
+    const bool named = word.key.starts_with("label:") || word.key.starts_with("annotation:");
+    if (!named && PodWord(word, pod_template)) continue;
+    if (GroupWord(word, object["metadata"])) continue;
+    RETURN_IF_ERROR(JobMetadata(word, object["metadata"]));
+  }
+  object.Set("spec", *pod_template.Find("spec"));
+  return absl::OkStatus();
+}
+
 // A pod set of a Workload: its words but those of the Workload itself.
 class PodSetText {
  public:
@@ -366,6 +398,8 @@ absl::Status Fill(Kind kind, const Words& words, Json& object, Json& status) {
       return LimitRange(words, object);
     case Kind::kJob:
       return Job(words, object);
+    case Kind::kPod:
+      return Pod(words, object);
     case Kind::kWorkload:
       return Workload(words, object);
     default:

@@ -21,6 +21,9 @@
 //       [limit:RESOURCE=AMOUNT]... [RESOURCE=AMOUNT]... [label:KEY=VALUE]...
 //       [annotation:KEY=VALUE]... [ready=TIME[,TIME...]] [minparallelism=N]
 //       ready: how long the first, second, ... pod after each start takes to be ready, or "never"
+//   pod NAME [group=NAME] [total=N] [role=ROLE] [index=N] [fast=true] [serving=true]
+//       [retriable=false] and the words of a job but those about counts and suspension; run, ready
+//       and stopping have one time
 //   workload NAME [queue=] [priority=N] [count=N] [mincount=N] [RESOURCE=AMOUNT]...
 //       [podset:NAME=WORD,WORD,...]... in place of the one pod set "main"
 // All namespaced kinds take ns=NAME.

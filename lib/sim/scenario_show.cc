@@ -31,7 +31,10 @@ std::string Name(const Json& object) {
   std::string name = object.GetString("metadata", "name");
   if (const Json* owners = object.Find("metadata", "ownerReferences")) {
     for (const Json& owner : owners->AsArray()) {
-      if (owner.GetString("kind") == "Job" && object.GetString("kind") == "Workload") {
+      const std::string kind = owner.GetString("kind");
+      const Json* controller = owner.Find("controller");
+      const bool of_pod = kind == "Pod" && controller != nullptr && controller->AsBool();
+      if ((kind == "Job" || of_pod) && object.GetString("kind") == "Workload") {
         name = owner.GetString("name");
       }
     }
@@ -183,6 +186,10 @@ std::string Extras(const Json& workload, absl::Time start) {
   if (const std::string queue = workload.GetString("spec", "queueName"); queue != "q") {
     add("queue " + (queue.empty() ? "none" : queue));
   }
+  const Json* replacements = Condition(workload, api::kWaitingForReplacementPods);
+  if (Is(replacements, "True")) {
+    add("waits for replacement pods " + replacements->GetString("reason"));
+  }
   const Json* active = workload.Find("spec", "active");
   if (active != nullptr && !active->AsBool(true)) add("deactivated");
   if (!workload.GetString("metadata", "deletionTimestamp").empty()) add("deleting");
@@ -234,6 +241,34 @@ std::string ShowJob(const Json& job) {
   if (job.GetString("metadata", "annotations", api::kStopping) == "true") text += ", stopping";
   if (!job.GetString("metadata", "deletionTimestamp").empty()) text += ", deleting";
   return text;
+}
+
+std::string ShowPod(const Json& pod) {
+  std::string text = pod.GetString("status", "phase");
+  std::transform(text.begin(), text.end(), text.begin(),
+                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  if (const Json* gates = pod.Find("spec", "schedulingGates")) {
+    if (!gates->AsArray().empty()) text = "gated";
+  }
+  if (Is(Condition(pod, "Ready"), "True")) text += ", ready";
+  if (const Json* selector = pod.Find("spec", "nodeSelector")) {
+    for (const auto& [key, value] : selector->AsObject()) {
+      text += fmt::format(", on {}={}", key, value.AsString());
+    }
+  }
+  if (const Json* tolerations = pod.Find("spec", "tolerations")) {
+    for (const Json& toleration : tolerations->AsArray()) {
+      const std::string key = toleration.GetString("key");
+      if (!key.starts_with("node.kubernetes.io/")) text += ", tolerates " + key;
+    }
+  }
+  if (const Json* target = Condition(pod, "TerminationTarget")) {
+    text += ", stopped by " + target->GetString("reason");
+  }
+  if (!pod.GetString("metadata", "deletionTimestamp").empty()) text += ", deleting";
+  const bool managed = pod.GetString("metadata", "labels", api::kManagedLabel) == "true";
+  if (managed && pod.Find("metadata", "finalizers") == nullptr) text += ", let go";
+  return managed ? text : text + ", not managed";
 }
 
 std::string ShowCohort(const Json& cohort) {
@@ -295,6 +330,9 @@ std::string ShowAll(const ApiServer& api, Kind kind, absl::Time start) {
         break;
       case Kind::kJob:
         lines.push_back(fmt::format("  job {}: {}\n", Name(object), ShowJob(object)));
+        break;
+      case Kind::kPod:
+        lines.push_back(fmt::format("  pod {}: {}\n", Name(object), ShowPod(object)));
         break;
       case Kind::kEvent:
         lines.push_back(fmt::format("  event {}\n", ShowEvent(object)));

@@ -23,11 +23,6 @@ using state::Verb;
 constexpr uint64_t kMaxStepsAtOneInstant = 200000;
 constexpr size_t kMaxViolations = 20;
 
-bool Watched(Kind kind) {
-  const std::vector<Kind>& kinds = state::World::WatchedKinds();
-  return std::find(kinds.begin(), kinds.end(), kind) != kinds.end();
-}
-
 const char* VerbName(Verb verb) {
   switch (verb) {
     case Verb::kCreate:
@@ -78,7 +73,8 @@ Simulation::Simulation(SimulationOptions options)
     : options_(std::move(options)),
       now_(options_.start),
       api_(options_.settings, options_.api),
-      jobs_(api_, options_.jobs) {
+      jobs_(api_, options_.jobs),
+      pods_(api_, options_.jobs) {
   api_.SetListener([this](const ObjectEvent& event) { OnApiEvent(event); });
 }
 
@@ -111,7 +107,7 @@ void Simulation::Boot(size_t index) {
 
 void Simulation::ListInto(Replica& replica) {
   using Type = ObjectEvent::Type;
-  for (const Kind kind : state::World::WatchedKinds()) {
+  for (const Kind kind : state::World::WatchedKinds(options_.settings)) {
     replica.controller->Step(ObjectEvent{Type::kListBegin, kind, {}}, now_);
     for (Json& object : api_.List(kind)) {
       replica.controller->Step(ObjectEvent{Type::kUpsert, kind, std::move(object)}, now_);
@@ -234,10 +230,11 @@ void Simulation::Schedule(absl::Time time, Arrival arrival) {
 
 void Simulation::OnApiEvent(const ObjectEvent& event) {
   if (api_observer_) api_observer_(event);
-  if (event.kind == Kind::kJob) {
+  if (event.kind == Kind::kJob || event.kind == Kind::kPod) {
     jobs_due_ = std::min(jobs_due_, now_ + options_.controller_latency);
   }
-  if (!Watched(event.kind)) return;
+  const std::vector<Kind> kinds = state::World::WatchedKinds(options_.settings);
+  if (std::find(kinds.begin(), kinds.end(), event.kind) == kinds.end()) return;
   for (const auto& replica : replicas_) {
     Schedule(now_ + options_.watch_latency,
              {replica->index, replica->incarnation, Event(event), false, false, false});
@@ -330,7 +327,7 @@ void Simulation::RunReplica(Replica& replica) {
 }
 
 absl::Time Simulation::NextTime() const {
-  absl::Time next = std::min({jobs_due_, jobs_.NextDue(), garbage_due_});
+  absl::Time next = std::min({jobs_due_, jobs_.NextDue(), pods_.NextDue(), garbage_due_});
   if (api_.HasGarbage() && garbage_due_ == absl::InfiniteFuture()) {
     next = std::min(next, now_ + options_.controller_latency);
   }
@@ -367,9 +364,10 @@ bool Simulation::Step() {
   } else if (garbage_due_ <= now_) {
     garbage_due_ = absl::InfiniteFuture();
     api_.CollectGarbage(now_);
-  } else if (jobs_due_ <= now_ || jobs_.NextDue() <= now_) {
+  } else if (jobs_due_ <= now_ || jobs_.NextDue() <= now_ || pods_.NextDue() <= now_) {
     jobs_due_ = absl::InfiniteFuture();
     jobs_.Run(now_);
+    pods_.Run(now_);
   } else {
     for (const auto& replica : replicas_) {
       if (replica->controller->NextDue(now_) <= now_) RunReplica(*replica);
@@ -466,7 +464,7 @@ void Simulation::CheckSettled() {
   Collector collector;
   reconcile::Operator probe(options_.settings, options_.controller, collector, nullptr);
   using Type = ObjectEvent::Type;
-  for (const Kind kind : state::World::WatchedKinds()) {
+  for (const Kind kind : state::World::WatchedKinds(options_.settings)) {
     probe.Step(ObjectEvent{Type::kListBegin, kind, {}}, now_);
     for (Json& object : api_.List(kind)) {
       probe.Step(ObjectEvent{Type::kUpsert, kind, std::move(object)}, now_);

@@ -27,6 +27,7 @@
 #include "sim/api_server.h"
 #include "sim/invariants.h"
 #include "sim/job_controller.h"
+#include "sim/pod_runner.h"
 #include "sim/quota_invariants.h"
 #include "state/settings.h"
 
@@ -150,6 +151,7 @@ class Simulation {
   absl::Time now_;
   ApiServer api_;
   JobController jobs_;
+  PodRunner pods_;
   std::vector<std::unique_ptr<Replica>> replicas_;
   int leader_ = -1;
   absl::btree_map<std::pair<absl::Time, uint64_t>, Arrival> arrivals_;

@@ -5,6 +5,7 @@
 
 #include "api/codec.h"
 #include "api/names.h"
+#include "api/pod_names.h"
 #include "base/check.h"
 
 namespace sluice::state {
@@ -54,6 +55,8 @@ World::World(const Settings& settings)
     : settings_(settings),
       request_options_(MakeRequestOptions(settings)),
       order_options_(MakeOrderOptions(settings)),
+      pods_(settings),
+      kinds_(WatchedKinds(settings)),
       queues_({settings.gates.Enabled("FlavorFungibilityPreserveScanProgress")}) {
   SetCycleOptions();
   StartUsageLedger();
@@ -101,7 +104,17 @@ const std::vector<api::Kind>& World::WatchedKinds() {
   return kKinds;
 }
 
-bool World::Synced() const { return synced_.size() == WatchedKinds().size(); }
+std::vector<api::Kind> World::WatchedKinds(const Settings& settings) {
+  std::vector<api::Kind> kinds = WatchedKinds();
+  if (settings.integrations.Enabled(api::kPodFramework)) kinds.push_back(api::Kind::kPod);
+  return kinds;
+}
+
+bool World::Watches(api::Kind kind) const {
+  return std::find(kinds_.begin(), kinds_.end(), kind) != kinds_.end();
+}
+
+bool World::Synced() const { return synced_.size() == kinds_.size(); }
 
 template <typename Visit>
 void World::WithStore(api::Kind kind, Visit visit) {
@@ -138,6 +151,7 @@ void World::WithStore(api::Kind kind, Visit visit) {
 }
 
 std::optional<Rejection> World::Apply(const ObjectEvent& event, absl::Time now, Refs& touched) {
+  if (event.kind == api::Kind::kPod) return TakePod(event, touched);
   std::optional<Rejection> rejected;
   switch (event.type) {
     case ObjectEvent::Type::kListBegin:
@@ -170,9 +184,24 @@ void World::FinishList(Store<T>& store, api::Kind kind, absl::Time now, Refs& to
   }
   absl::erase_if(unreadable_,
                  [&](const Ref& ref) { return ref.kind == kind && !seen.contains(ref.key); });
+  MarkSynced(kind);
+}
+
+void World::MarkSynced(api::Kind kind) {
+  if (!Watches(kind)) return;
   const bool was_synced = Synced();
   synced_.insert(kind);
   if (!was_synced && Synced()) RestoreEntryPenalties();
+}
+
+std::optional<Rejection> World::TakePod(const ObjectEvent& event, Refs& touched) {
+  absl::btree_set<ObjectKey> keys;
+  const std::optional<std::string> error = pods_.Apply(event, templates_, keys);
+  for (const ObjectKey& key : keys) touched.insert({api::Kind::kPod, key});
+  if (event.type == ObjectEvent::Type::kListEnd) MarkSynced(api::Kind::kPod);
+  if (!error) return std::nullopt;
+  return Rejection{
+      {api::Kind::kPod, KeyOf(event.object)}, event.object.GetString("metadata", "uid"), *error};
 }
 
 template <typename T>
@@ -281,6 +310,11 @@ void World::NamespaceChanged(const ObjectKey& key, const api::Namespace* before,
   for (auto it = jobs.lower_bound(ObjectKey{key.name, ""});
        it != jobs.end() && it->first.ns == key.name; ++it) {
     touched.insert({api::Kind::kJob, it->first});
+  }
+  const auto& pods = pods_.all();
+  for (auto it = pods.lower_bound(ObjectKey{key.name, ""});
+       it != pods.end() && it->first.ns == key.name; ++it) {
+    touched.insert({api::Kind::kPod, PodIndex::WorkKey(*it->second)});
   }
 }
 

@@ -26,6 +26,7 @@
 #include "queueing/queue_manager.h"
 #include "queueing/requests.h"
 #include "quota/tree.h"
+#include "state/pod_index.h"
 #include "state/ports.h"
 #include "state/settings.h"
 #include "state/store.h"
@@ -75,7 +76,11 @@ class World {
   std::optional<Rejection> Apply(const ObjectEvent& event, absl::Time now, Refs& touched);
   // Every kind that decisions depend on has been listed.
   bool Synced() const;
+  // Kinds that are always watched, and all that these settings need. Of pods only those with the
+  // label kueue.x-k8s.io/managed: "true" are needed.
   static const std::vector<api::Kind>& WatchedKinds();
+  static std::vector<api::Kind> WatchedKinds(const Settings& settings);
+  bool Watches(api::Kind kind) const;
 
   // Counts `admitted` (the workload as it will be once the write lands) from now on.
   void Assume(std::shared_ptr<const api::Workload> admitted);
@@ -105,6 +110,7 @@ class World {
   }
   const Store<api::Workload>& workloads() const { return workloads_; }
   const Store<api::Job>& jobs() const { return jobs_; }
+  const PodIndex& pods() const { return pods_; }
   const Store<api::Namespace>& namespaces() const { return namespaces_; }
   const Store<api::LimitRange>& limit_ranges() const { return limit_ranges_; }
   const Store<api::PriorityClass>& priority_classes() const { return priority_classes_; }
@@ -130,6 +136,8 @@ class World {
   // Keys of the Workloads that name an owner of that kind and name in the namespace.
   std::vector<ObjectKey> WorkloadsOwnedBy(const std::string& ns, const std::string& kind,
                                           const std::string& name) const;
+  // The jobs whose reconcilers follow the Workload.
+  void TouchOwners(const ObjectKey& key, const api::Workload& workload, Refs& touched) const;
   // Keys of the LocalQueues that point to the ClusterQueue.
   std::vector<ObjectKey> LocalQueuesOf(const std::string& cluster_queue) const;
   // Keys of Workloads that name that LocalQueue in their spec.
@@ -176,6 +184,8 @@ class World {
   template <typename T>
   std::optional<Rejection> Take(Store<T>& store, const ObjectEvent& event, absl::Time now,
                                 Refs& touched);
+  std::optional<Rejection> TakePod(const ObjectEvent& event, Refs& touched);
+  void MarkSynced(api::Kind kind);
   template <typename T>
   void FinishList(Store<T>& store, api::Kind kind, absl::Time now, Refs& touched);
   // Calls `visit(store)` for the store of the kind.
@@ -206,7 +216,7 @@ class World {
                          const api::LocalQueue* after, absl::Time now, Refs& touched);
 
   void FollowEvictions(const api::Workload* before, const api::Workload* after, absl::Time now);
-  void IndexWorkload(const ObjectKey& key, const api::Workload& workload, bool add);
+  void IndexWorkload(const ObjectKey& key, const api::Workload* before, const api::Workload* after);
   // Brings totals and quota in line with the workload as it is (or is assumed to be).
   void Account(const ObjectKey& key);
   void AddContribution(const Contribution& contribution, int32_t sign);
@@ -248,12 +258,14 @@ class World {
   Store<api::WorkloadPriorityClass> workload_priority_classes_;
   Store<api::Workload> workloads_;
   Store<api::Job> jobs_;
+  PodIndex pods_;
   Store<api::Namespace> namespaces_;
   Store<api::LimitRange> limit_ranges_;
   Store<api::PriorityClass> priority_classes_;
   Store<api::RuntimeClass> runtime_classes_;
-  api::TemplatePool templates_;  // of Workloads and Jobs
+  api::TemplatePool templates_;  // of Workloads, Jobs and pods
 
+  std::vector<api::Kind> kinds_;  // to be watched
   absl::btree_set<api::Kind> synced_;
   absl::btree_map<api::Kind, absl::btree_set<ObjectKey>> listing_;  // keys seen by a running list
 

@@ -48,13 +48,9 @@ void World::WorkloadChanged(const ObjectKey& key, const api::Workload* before,
           queueing::EffectivePriority(*after, order_options_.priority_boost)) {
     releases_.insert(holder->second.cluster_queue);
   }
-  if (before != nullptr) IndexWorkload(key, *before, false);
-  if (after != nullptr) IndexWorkload(key, *after, true);
+  IndexWorkload(key, before, after);
   for (const api::Workload* workload : {before, after}) {
-    if (workload == nullptr) continue;
-    for (const api::OwnerReference& owner : workload->metadata.owner_references) {
-      if (owner.kind == "Job") touched.insert({api::Kind::kJob, {key.ns, owner.name}});
-    }
+    if (workload != nullptr) TouchOwners(key, *workload, touched);
   }
   // The API shows what we assumed, or the object is gone or another one: the assumption is over.
   if (const auto assumed = assumed_.find(key); assumed != assumed_.end()) {
@@ -107,21 +103,43 @@ void World::FollowEvictions(const api::Workload* before, const api::Workload* af
   history.Record(after->metadata.uid, preemptor);
 }
 
-void World::IndexWorkload(const ObjectKey& key, const api::Workload& workload, bool add) {
-  const auto update = [&](auto& index, const auto& index_key) {
-    if (add) {
-      index[index_key].insert(key);
-      return;
-    }
+void World::TouchOwners(const ObjectKey& key, const api::Workload& workload, Refs& touched) const {
+  // A group looks at the Workload of its name even when that belongs to somebody else.
+  const bool of_group = workload.metadata.Annotation(api::kIsGroupWorkload) == "true";
+  if (of_group || pods_.HasGroup(key.ns, key.name)) {
+    touched.insert({api::Kind::kPod, GroupKey(key.ns, key.name)});
+  }
+  for (const api::OwnerReference& owner : workload.metadata.owner_references) {
+    if (owner.kind == "Job") touched.insert({api::Kind::kJob, {key.ns, owner.name}});
+    if (owner.kind == "Pod" && !of_group) touched.insert({api::Kind::kPod, {key.ns, owner.name}});
+  }
+}
+
+void World::IndexWorkload(const ObjectKey& key, const api::Workload* before,
+                          const api::Workload* after) {
+  const auto remove = [&](auto& index, const auto& index_key) {
     const auto found = index.find(index_key);
     if (found == index.end()) return;
     found->second.erase(key);
     if (found->second.empty()) index.erase(found);
   };
-  for (const api::OwnerReference& owner : workload.metadata.owner_references) {
-    update(by_owner_, OwnerKey{key.ns, owner.kind, owner.name});
+  const bool both = before != nullptr && after != nullptr;
+  if (!both || queueing::LocalQueueKey(*before) != queueing::LocalQueueKey(*after)) {
+    if (before != nullptr) remove(by_local_queue_, queueing::LocalQueueKey(*before));
+    if (after != nullptr) by_local_queue_[queueing::LocalQueueKey(*after)].insert(key);
   }
-  update(by_local_queue_, queueing::LocalQueueKey(workload));
+  // The Workload of a group has as many owners as pods, and few of its changes concern them.
+  if (both && before->metadata.owner_references == after->metadata.owner_references) return;
+  if (before != nullptr) {
+    for (const api::OwnerReference& owner : before->metadata.owner_references) {
+      remove(by_owner_, OwnerKey{key.ns, owner.kind, owner.name});
+    }
+  }
+  if (after != nullptr) {
+    for (const api::OwnerReference& owner : after->metadata.owner_references) {
+      by_owner_[OwnerKey{key.ns, owner.kind, owner.name}].insert(key);
+    }
+  }
 }
 
 void World::AddContribution(const Contribution& contribution, int32_t sign) {

@@ -8,6 +8,7 @@
 
 #include "api/kind.h"
 #include "base/status.h"
+#include "webhook/pod.h"
 #include "webhook/rules.h"
 
 namespace sluice::webhook {
@@ -37,6 +38,7 @@ constexpr Endpoint kEndpoints[] = {
     {"/mutate-kueue-x-k8s-io-v1beta2-workload", api::kKueueGroup, "v1beta2", "Workload",
      DefaultWorkload, nullptr},
     {"/mutate-batch-v1-job", "batch", "v1", "Job", DefaultJob, nullptr},
+    {"/mutate--v1-pod", "", "v1", "Pod", DefaultPod, nullptr},
     {"/validate-kueue-x-k8s-io-v1beta2-clusterqueue", api::kKueueGroup, "v1beta2", "ClusterQueue",
      nullptr, ValidateClusterQueue},
     {"/validate-kueue-x-k8s-io-v1beta2-cohort", api::kKueueGroup, "v1beta2", "Cohort", nullptr,
@@ -46,6 +48,7 @@ constexpr Endpoint kEndpoints[] = {
     {"/validate-kueue-x-k8s-io-v1beta2-workload", api::kKueueGroup, "v1beta2", "Workload", nullptr,
      ValidateWorkload},
     {"/validate-batch-v1-job", "batch", "v1", "Job", nullptr, ValidateJob},
+    {"/validate--v1-pod", "", "v1", "Pod", nullptr, ValidatePod},
 };
 
 const Endpoint* FindEndpoint(std::string_view path) {

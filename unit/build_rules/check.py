@@ -129,6 +129,7 @@ ALLOWED = {
     ("banned:hash-order", "lib/queueing/topology_encoding.cc"): "counts of names, looked up only",
     ("banned:io", "lib/base/check.cc"): "a broken invariant says so before it stops the process",
     ("third-party", "lib/jobs/workload_name.cc"): "SHA-1 of a name is pure, and libcrypto has it",
+    ("third-party", "lib/jobs/role_hash.cc"): "SHA-256 of a shape is pure, and libcrypto has it",
     ("banned:sleep", "unit/kube/client_test.cc"): "waits for a real socket, within a bound",
     ("banned:sleep", "unit/kube/leader_elector_test.cc"): "waits for another thread, within a bound",
     ("banned:sleep", "unit/kube/reflector_test.cc"): "waits for a real socket, within a bound",

@@ -1,0 +1,113 @@
+// Plain pods: which of them are looked at, and what is left to do when they are gone.
+#include <algorithm>
+
+#include "api/names.h"
+#include "api/pod_names.h"
+#include "jobs/pod.h"
+#include "reconcile/pod_pass.h"
+
+namespace sluice::reconcile {
+namespace {
+
+using state::ManagedPod;
+
+bool Has(const api::Workload& workload, const char* condition) {
+  return api::IsTrue(workload.status.conditions, condition);
+}
+
+bool IsGroupWorkload(const api::Workload& workload) {
+  return workload.metadata.Annotation(api::kIsGroupWorkload) == "true";
+}
+
+void RemoveInUse(const api::Workload& workload, Plan& plan) {
+  if (!workload.metadata.HasFinalizer(api::kResourceInUse)) return;
+  plan.Add(FinalizersAction(api::Kind::kWorkload, workload.metadata.Key(),
+                            Without(workload.metadata.finalizers, api::kResourceInUse),
+                            workload.metadata.resource_version));
+}
+
+// The pod is gone or going: its Workload ends, then the pod may go.
+Plan FinalizeSingle(const state::World& world, const ObjectKey& key, const ManagedPod* pod,
+                    absl::Time now) {
+  Plan plan;
+  for (const ObjectKey& owned : world.WorkloadsOwnedBy(key.ns, jobs::kPodKind, key.name)) {
+    const auto workload = world.AssumedOrStored(owned);
+    if (workload == nullptr) continue;
+    const api::OwnerReference* owner = workload->metadata.Controller();
+    const bool single =
+        owner != nullptr && owner->kind == jobs::kPodKind && owner->name == key.name;
+    if (!single) continue;
+    // The answer to an admission comes soon, and this is looked at again.
+    if (world.IsAssumed(owned)) return {};
+    const bool finish = world.settings().gates.Enabled("FinishOrphanedWorkloads") &&
+                        !workload->metadata.Deleting() && !Has(*workload, api::kFinished);
+    if (finish) {
+      api::Workload next = *workload;
+      admission::SetFinished(next, "OwnerNotFound", "The owner of the workload is gone", now);
+      plan.Add(WorkloadStatusAction(world, std::move(next), now, true));
+    } else {
+      RemoveInUse(*workload, plan);
+    }
+  }
+  if (plan.writes.empty() && pod != nullptr && pod->metadata.HasFinalizer(api::kManagedFinalizer)) {
+    plan.Add(FinalizersAction(api::Kind::kPod, key,
+                              Without(pod->metadata.finalizers, api::kManagedFinalizer),
+                              pod->metadata.resource_version));
+  }
+  return plan;
+}
+
+// No pod of the group is left. The garbage collector takes its Workload away, and nothing must keep
+// it from that.
+Plan FinalizeGroup(const state::World& world, const ObjectKey& key) {
+  Plan plan;
+  const auto workload = world.AssumedOrStored(key);
+  if (workload == nullptr || world.IsAssumed(key)) return plan;
+  const bool stranger = world.settings().gates.Enabled("PodIntegrationValidateGroupOwner") &&
+                        !IsGroupWorkload(*workload);
+  if (!stranger) RemoveInUse(*workload, plan);
+  return plan;
+}
+
+bool Ignored(const state::World& world, const ManagedPod& pod) {
+  const state::Settings& settings = world.settings();
+  const auto ns = world.namespaces().Find({"", pod.metadata.ns});
+  return ns == nullptr || !settings.managed_jobs_namespace_selector.Matches(ns->metadata.labels) ||
+         (!settings.manage_jobs_without_queue_name &&
+          pod.metadata.Label(api::kQueueNameLabel).empty());
+}
+
+}  // namespace
+
+Plan ReconcilePod(const state::World& world, const ObjectKey& key, absl::Time now) {
+  if (!world.Watches(api::Kind::kPod)) return {};
+  if (const std::optional<std::string> group = state::GroupOfKey(key)) {
+    jobs::Pods pods = world.pods().Group(key.ns, *group);
+    if (pods.empty()) return FinalizeGroup(world, {key.ns, *group});
+    if (Ignored(world, *pods.front())) return {};
+    return PodPass(world, std::move(pods), *group, now).Run();
+  }
+  if (world.pods().Unreadable(key)) return {};
+  const auto pod = world.pods().Find(key);
+  if (pod != nullptr && !pod->group.empty()) return {};  // the group's key does it
+  if (pod == nullptr || pod->metadata.Deleting()) return FinalizeSingle(world, key, pod.get(), now);
+  if (Ignored(world, *pod)) return {};
+  return PodPass(world, {pod}, "", now).Run();
+}
+
+bool PodsReadyInFact(const state::World& world, const api::Workload& workload) {
+  const api::ObjectMeta& metadata = workload.metadata;
+  if (IsGroupWorkload(workload)) {
+    const jobs::Pods pods = world.pods().Group(metadata.ns, metadata.name);
+    if (pods.empty()) return false;
+    const jobs::Pods kept = jobs::Assemble(pods, workload, absl::InfinitePast()).kept;
+    return jobs::GroupFinished(kept).has_value() || jobs::GroupReady(kept);
+  }
+  const api::OwnerReference* owner = metadata.Controller();
+  if (owner == nullptr || owner->kind != jobs::kPodKind) return false;
+  const auto pod = world.pods().Find({metadata.ns, owner->name});
+  if (pod == nullptr || pod->metadata.uid != owner->uid) return false;
+  return jobs::PodFinished(*pod).has_value() || jobs::IsPodReady(*pod);
+}
+
+}  // namespace sluice::reconcile
