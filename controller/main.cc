@@ -13,6 +13,7 @@
 #include <iostream>
 #include <thread>
 
+#include "api/names.h"
 #include "certificate_keeper.h"
 #include "config/load.h"
 #include "kube/action_sender.h"
@@ -331,9 +332,13 @@ class Controller {
   }
 
   void StartReflectors() {
-    for (const api::Kind kind : state::World::WatchedKinds()) {
+    for (const api::Kind kind : state::World::WatchedKinds(config_.settings)) {
       kube::ReflectorOptions options;
       options.kind = kind;
+      // Of all the pods of a cluster only those that are managed are kept, or even seen.
+      if (kind == api::Kind::kPod) {
+        options.label_selector = std::string(api::kManagedLabel) + "=true";
+      }
       reflectors_.push_back(std::make_unique<kube::Reflector>(
           *transport_, timers_, delivery_, options,
           [this](state::ObjectEvent event) { inbox_.Push(std::move(event)); },

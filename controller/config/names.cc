@@ -124,7 +124,7 @@ std::span<const Framework> AllFrameworks() {
       {"sparkoperator.k8s.io/sparkapplication",
        {"SparkApplication", "v1beta2", "sparkoperator.k8s.io"},
        false},
-      {"pod", {"Pod", "v1", ""}, false},
+      {"pod", {"Pod", "v1", ""}, true},
       {"deployment", {"Deployment", "v1", "apps"}, false},
       {"statefulset", {"StatefulSet", "v1", "apps"}, false},
       {"leaderworkerset.x-k8s.io/leaderworkerset",

@@ -409,8 +409,7 @@ TEST_CASE("What is not there yet is refused by its path") {
        ""},
       {"recovery switched off is fine", "waitForPodsReady: {recoveryTimeout: 0s}", ""},
       {"frameworks", "integrations: {frameworks: [batch/job, pod, ray.io/rayjob]}",
-       "integrations.frameworks[1]: pod is not supported yet; integrations.frameworks[2]: "
-       "ray.io/rayjob is not supported yet"},
+       "integrations.frameworks[2]: ray.io/rayjob is not supported yet"},
       {"external frameworks", "integrations: {externalFrameworks: [Foo.v1.example.com]}",
        "integrations.externalFrameworks: kinds of other controllers is not supported yet"},
       {"MultiKueue",

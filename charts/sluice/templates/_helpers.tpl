@@ -67,6 +67,13 @@ definitions marks them.
 {{- $config | toJson -}}
 {{- end -}}
 
+{{/* The integrations that the configuration file enables, as a JSON list. */}}
+{{- define "sluice.frameworks" -}}
+{{- $config := include "sluice.userConfig" . | fromJson -}}
+{{- $integrations := $config.integrations | default dict -}}
+{{- $integrations.frameworks | default (list "batch/job") | toJson -}}
+{{- end -}}
+
 {{- define "sluice.userConfigText" -}}
 {{- $text := regexReplaceAll "\\A---[ \\t]*\\n" (trim .Values.managerConfig.controllerManagerConfigYaml) "" -}}
 {{- if regexMatch "(?m)^(---|\\.\\.\\.)" $text -}}

@@ -5,6 +5,9 @@ it, so that no write in the cluster waits for a webhook without use.
 */}}
 {{- define "sluice.webhookKinds" -}}
 - {kind: job, group: batch, version: v1, resource: jobs, mutate: [CREATE], validate: [CREATE, UPDATE], job: true}
+{{- if has "pod" (include "sluice.frameworks" . | fromJsonArray) }}
+- {kind: pod, group: "", version: v1, resource: pods, mutate: [CREATE], validate: [CREATE, UPDATE], job: true}
+{{- end }}
 - {kind: clusterqueue, group: kueue.x-k8s.io, version: v1beta2, resource: clusterqueues, mutate: [CREATE], validate: [CREATE, UPDATE]}
 - {kind: cohort, group: kueue.x-k8s.io, version: v1beta2, resource: cohorts, validate: [CREATE, UPDATE]}
 - {kind: resourceflavor, group: kueue.x-k8s.io, version: v1beta2, resource: resourceflavors, mutate: [CREATE], validate: [CREATE, UPDATE]}
@@ -56,11 +59,19 @@ cluster's own parts from working.
   namespaceSelector:
     {{- include "sluice.jobNamespaceSelector" $root | nindent 4 }}
   {{- end }}
-  {{- if has .kind (list "job" "workload") }}
+  {{- if has .kind (list "job" "pod" "workload") }}
   # What the controller writes itself it has checked before; to ask it again costs every write a call.
   matchConditions:
   - name: not-from-the-controller
     expression: request.userInfo.username != {{ printf "system:serviceaccount:%s:%s" $root.Release.Namespace $settings.serviceAccount | squote }}
+  {{- end }}
+  {{- if and (eq .kind "pod") (eq $verb "validate") }}
+  # Pods that say nothing about queues break no rule about them.
+  - name: about-queues
+    expression: >-
+      [object, oldObject].exists(o, o != null &&
+      (o.metadata.?labels.orValue({}).exists(k, k.startsWith('kueue.x-k8s.io/')) ||
+      o.metadata.?annotations.orValue({}).exists(k, k.startsWith('kueue.x-k8s.io/'))))
   {{- end }}
   {{- if and (eq .kind "workload") (eq $verb "mutate") }}
   # The only default is about minCount; most Workloads need no call.
