@@ -44,7 +44,8 @@ func (c *Cluster) InstallChart(more ...string) error {
 	defer cancel()
 	arguments := []string{"upgrade", "--install", Release, ChartPath(),
 		"--namespace", SystemNamespace, "--create-namespace"}
-	arguments = append(append(arguments, c.ChartValues()...), more...)
+	arguments = append(append(arguments, c.ChartValues()...), c.Options.Chart...)
+	arguments = append(arguments, more...)
 	if _, err := c.Run(ctx, "", "helm", arguments...); err != nil {
 		return err
 	}

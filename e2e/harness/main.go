@@ -32,6 +32,8 @@ type Options struct {
 	NoController bool
 	// Follower keeps the controller from becoming the leader: it serves webhooks and changes nothing.
 	Follower bool
+	// Chart are further arguments of helm.
+	Chart []string
 	// Configure changes the controller's configuration file before it is written.
 	Configure func(config map[string]any)
 }

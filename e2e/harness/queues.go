@@ -191,7 +191,7 @@ func ConditionOf(object *unstructured.Unstructured, kind string) Condition {
 	return Condition{Type: kind}
 }
 
-// WorkloadOf finds the Workload that a Job owns.
+// WorkloadOf finds the Workload that a Job, or a plain pod, owns.
 func (c *Cluster) WorkloadOf(ctx context.Context, namespace, job string) (*unstructured.Unstructured, error) {
 	list, err := c.List(ctx, Kueue("Workload"), namespace, "")
 	if err != nil {
@@ -199,12 +199,13 @@ func (c *Cluster) WorkloadOf(ctx context.Context, namespace, job string) (*unstr
 	}
 	for i := range list {
 		for _, owner := range list[i].GetOwnerReferences() {
-			if owner.Kind == "Job" && owner.Name == job {
+			ofPod := owner.Kind == "Pod" && owner.Controller != nil && *owner.Controller
+			if (owner.Kind == "Job" || ofPod) && owner.Name == job {
 				return &list[i], nil
 			}
 		}
 	}
-	return nil, fmt.Errorf("no Workload of Job %s", job)
+	return nil, fmt.Errorf("no Workload of %s", job)
 }
 
 // ExpectWorkload waits until the condition of the Job's Workload is as given ("" fits any reason),
@@ -212,7 +213,7 @@ func (c *Cluster) WorkloadOf(ctx context.Context, namespace, job string) (*unstr
 func (c *Cluster) ExpectWorkload(t testing.TB, namespace, job, kind, status, reason string) *unstructured.Unstructured {
 	t.Helper()
 	var found *unstructured.Unstructured
-	Eventually(t, fmt.Sprintf("Workload of Job %s has %s=%s %s", job, kind, status, reason), func() error {
+	Eventually(t, fmt.Sprintf("Workload of %s has %s=%s %s", job, kind, status, reason), func() error {
 		workload, err := c.WorkloadOf(t.Context(), namespace, job)
 		if err != nil {
 			return err
