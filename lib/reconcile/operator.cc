@@ -22,11 +22,17 @@ ObjectKey KeyOf(const api::Json& object) {
   return {object.GetString("metadata", "namespace"), object.GetString("metadata", "name")};
 }
 
-// An object whose last finalizer went while it was being deleted no longer exists.
+bool Deleting(const api::Json& object) {
+  return !object.GetString("metadata", "deletionTimestamp").empty();
+}
+
+// An object whose last finalizer went while it was being deleted no longer exists, unless it is a
+// pod that still has time to stop.
 bool Gone(const api::Json& object) {
   const api::Json* finalizers = object.Find("metadata", "finalizers");
-  return !object.GetString("metadata", "deletionTimestamp").empty() &&
-         (finalizers == nullptr || finalizers->AsArray().empty());
+  const api::Json* grace = object.Find("metadata", "deletionGracePeriodSeconds");
+  return Deleting(object) && (finalizers == nullptr || finalizers->AsArray().empty()) &&
+         (grace == nullptr || grace->AsInt() == 0);
 }
 
 }  // namespace
@@ -131,8 +137,11 @@ void Operator::OnReply(const state::Reply& reply, absl::Time now) {
   failures_.erase(write.owner);
   dirty_.insert(write.owner);
   for (const Note& note : write.notes) Record(note, now);
+  // The answer to the deletion of a pod that stays for a while is the pod as it is then.
+  const bool deletion = write.action.verb == state::Verb::kDelete;
+  const bool stays = deletion && write.target.kind == api::Kind::kPod && Deleting(reply.object);
   const bool has_object = reply.object.Has("metadata") && world_.Watches(write.target.kind) &&
-                          write.action.verb != state::Verb::kDelete && !write.target_deleted;
+                          (!deletion || stays) && !write.target_deleted;
   const bool shown = has_object && !Gone(reply.object);
   if (shown) OnObject({state::ObjectEvent::Type::kUpsert, write.target.kind, reply.object}, now);
   // Whoever picks pods out of a group must see what became of those picked before.
