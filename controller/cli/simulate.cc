@@ -11,8 +11,10 @@
 #include <sstream>
 #include <utility>
 
+#include "admission/explain_text.h"
 #include "base/status.h"
 #include "config/load.h"
+#include "sim/explain.h"
 #include "sim/report.h"
 #include "sim/scenario.h"
 #include "sim/swf.h"
@@ -57,22 +59,39 @@ std::string FormatOf(const std::string& path) {
   return extension == ".jsonl" || extension == ".ndjson" ? "jsonl" : "";
 }
 
+absl::StatusOr<sim::ScenarioOutcome> Play(const std::string& script, bool explain) {
+  if (explain) return sim::PlayScenarioAndExplain(script);
+  sim::ScenarioOutcome outcome;
+  ASSIGN_OR_RETURN(outcome.text, sim::PlayScenario(script));
+  return outcome;
+}
+
 // Plays one scenario file; prints what came out, or how it differs from what the file expects.
-int PlayScenarioFile(const std::string& path, std::ostream& out, std::ostream& err) {
+int PlayScenarioFile(const std::string& path, const SimulateOptions& options, std::ostream& out,
+                     std::ostream& err) {
   const absl::StatusOr<std::string> text = ReadFile(path);
   if (!text.ok()) {
     err << std::string(text.status().message()) << '\n';
     return kUsage;
   }
   const sim::ScenarioText scenario = sim::SplitScenario(*text);
-  const absl::StatusOr<std::string> actual = sim::PlayScenario(scenario.script);
+  const bool explain = options.explain || !options.explain_json.empty();
+  const absl::StatusOr<sim::ScenarioOutcome> actual = Play(scenario.script, explain);
   if (!actual.ok()) {
     err << path << ": " << std::string(actual.status().message()) << '\n';
     return kUsage;
   }
-  out << "# " << path << '\n' << *actual;
+  out << "# " << path << '\n' << actual->text;
+  if (options.explain && !actual->explanation.empty()) out << '\n' << actual->explanation;
+  if (!options.explain_json.empty()) {
+    const absl::Status written = WriteFile(options.explain_json, actual->json.PrettyText() + "\n");
+    if (!written.ok()) {
+      err << std::string(written.message()) << '\n';
+      return kUsage;
+    }
+  }
   if (scenario.expected.empty()) return 0;
-  const std::string diff = sim::DiffLines(scenario.expected, *actual);
+  const std::string diff = sim::DiffLines(scenario.expected, actual->text);
   if (diff.empty()) return 0;
   err << path << ": not as expected\n" << diff;
   return kFailed;
@@ -244,6 +263,7 @@ class TraceRun {
     const sim::TraceResult result = stats.Result();
     if (options_.timeline) out_ << '\n';
     out_ << sim::RenderReport(result);
+    RETURN_IF_ERROR(Explain(result));
     RETURN_IF_ERROR(WriteCsv(result));
     if (options_.html.empty()) return absl::OkStatus();
     const std::string title = fs::path(path).lexically_normal().filename().string();
@@ -279,6 +299,17 @@ class TraceRun {
     }
     ASSIGN_OR_RETURN(trace_, builder.Finish());
     return absl::OkStatus();
+  }
+
+  absl::Status Explain(const sim::TraceResult& result) const {
+    if (!options_.explain && options_.explain_json.empty()) return absl::OkStatus();
+    api::Json json = api::Json::MakeArray();
+    for (const admission::ExplanationTree& tree : sim::ExplainWaiting(*cluster_, result)) {
+      if (options_.explain) out_ << '\n' << admission::RenderLines(tree);
+      json.Append(admission::RenderJson(tree));
+    }
+    if (options_.explain_json.empty()) return absl::OkStatus();
+    return WriteFile(options_.explain_json, json.PrettyText() + "\n");
   }
 
   bool CsvIsFile() const { return Extension(options_.csv) == ".csv"; }
@@ -343,6 +374,11 @@ void AddSimulateOptions(CLI::App& command, SimulateOptions& options) {
       ->check(CLI::IsMember({"csv", "jsonl", "swf"}));
   command.add_option("--config", options.config, "Configuration file of the controller");
   command.add_flag("--timeline", options.timeline, "Print every event");
+  command.add_flag(
+      "--explain", options.explain,
+      "Explain what waits at the end: which quota refuses, who holds it, what else was "
+      "tried");
+  command.add_option("--explain-json", options.explain_json, "Write these explanations as JSON");
   command.add_option("--csv", options.csv,
                      "Write CSV files into this directory, or the workloads into this .csv file");
   command.add_option("--html", options.html, "Write a page with charts");
@@ -385,12 +421,15 @@ int Simulate(const SimulateOptions& options, std::ostream& out, std::ostream& er
     return fail(InvalidArgument(
         "--trace, --timeline and --config are for manifests, not for scenario files"));
   }
+  if (!options.explain_json.empty() && options.inputs.size() != 1) {
+    return fail(InvalidArgument("--explain-json is for one input, not {}", options.inputs.size()));
+  }
   const absl::StatusOr<Plan> plan = MakePlan(options);
   if (!plan.ok()) return fail(plan.status());
   int code = 0;
   for (const std::string& path : options.inputs) {
     if (is_scenario(path)) {
-      code = std::max(code, PlayScenarioFile(path, out, err));
+      code = std::max(code, PlayScenarioFile(path, options, out, err));
       continue;
     }
     TraceRun run(options, *plan, out);

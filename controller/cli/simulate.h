@@ -19,6 +19,8 @@ struct SimulateOptions {
   std::string csv;                  // directory, or a file that ends in .csv
   std::string html;
   bool timeline = false;
+  bool explain = false;      // why what waits at the end waits, as lines
+  std::string explain_json;  // the same into a file
   std::string stop_time = "0s";
   std::string restart = "scratch";  // scratch, resume, or the interval of checkpoints
   std::string until;

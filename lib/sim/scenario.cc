@@ -9,10 +9,12 @@
 #include <memory>
 #include <vector>
 
+#include "admission/explain_text.h"
 #include "api/names.h"
 #include "api/pod_names.h"
 #include "base/status.h"
 #include "base/time.h"
+#include "sim/explain.h"
 #include "sim/scenario_objects.h"
 #include "sim/scenario_show.h"
 #include "sim/simulation.h"
@@ -87,6 +89,14 @@ class Player {
     if (sim_ == nullptr) return InvalidArgument("the scenario has neither cluster nor timeline");
     for (const std::string& text : sim_->violations()) out_ += "violation: " + text + "\n";
     return out_;
+  }
+
+  void ExplainAll(ScenarioOutcome& outcome) const {
+    for (const admission::ExplanationTree& tree :
+         ExplainWaiting(sim_->api(), options_.settings, sim_->now())) {
+      outcome.explanation += RenderExplanation(sim_->api(), tree);
+      outcome.json.Append(admission::RenderJson(tree));
+    }
   }
 
  private:
@@ -249,6 +259,7 @@ class Player {
     if (verb == "activate" || verb == "deactivate") return Activate(words);
     if (verb == "check") return Check(words);
     if (verb == "show") return Show(words);
+    if (verb == "explain") return Explain(words);
     if (verb == "start") {
       sim_->api().set_webhooks(true);
       sim_->Start();
@@ -431,6 +442,23 @@ class Player {
     return absl::OkStatus();
   }
 
+  absl::Status Explain(const Words& words) {
+    ASSIGN_OR_RETURN(const Json* workload, WorkloadOf(words));
+    const bool json = words.size() == 3 && words[2] == "json";
+    if (words.size() > 2 && !json) return InvalidArgument("explain needs JOB [json]");
+    const admission::ExplanationTree tree = ExplainOne(
+        sim_->api(), options_.settings,
+        {workload->GetString("metadata", "namespace"), workload->GetString("metadata", "name")},
+        sim_->now());
+    const std::string text = json ? admission::RenderJson(tree).PrettyText() + "\n"
+                                  : RenderExplanation(sim_->api(), tree);
+    out_ += when_ + "\n";
+    for (const std::string& line : std::vector<std::string>(absl::StrSplit(text, '\n'))) {
+      if (!line.empty()) out_ += "  " + line + "\n";
+    }
+    return absl::OkStatus();
+  }
+
   SimulationOptions options_;
   absl::btree_map<std::string, bool> gates_;
   std::unique_ptr<Simulation> sim_;
@@ -453,6 +481,14 @@ ScenarioText SplitScenario(const std::string& text) {
 
 absl::StatusOr<std::string> PlayScenario(const std::string& script) {
   return Player().Play(script);
+}
+
+absl::StatusOr<ScenarioOutcome> PlayScenarioAndExplain(const std::string& script) {
+  Player player;
+  ScenarioOutcome outcome;
+  ASSIGN_OR_RETURN(outcome.text, player.Play(script));
+  player.ExplainAll(outcome);
+  return outcome;
 }
 
 std::string DiffLines(const std::string& expected, const std::string& actual) {

@@ -24,8 +24,9 @@
 // Timeline commands: create OBJECT; yaml; patch KIND [NS/]NAME JSON; status KIND [NS/]NAME JSON;
 // delete KIND [NS/]NAME [foreground]; activate JOB; deactivate JOB; check JOB CHECK STATE
 // [message="..."] [after=SECONDS]; start (the controller starts; at once when the timeline has
-// none); crash; leader N; relist; settled (a new controller must have nothing to do); show [cq lq
-// cohort wl job pod flavor check event]. Settings: manageJobsWithoutQueueName,
+// none); crash; leader N; relist; settled (a new controller must have nothing to do); explain JOB
+// [json] (why it waits); show [cq lq cohort wl job pod flavor check event]. Settings:
+// manageJobsWithoutQueueName,
 // waitForPodsReady=off, waitForPodsReady.FIELD (timeout, recoveryTimeout, blockAdmission,
 // timestamp, backoffLimitCount, backoffBaseSeconds, backoffMaxSeconds; recoveryTimeout follows
 // timeout until it is given), retention.afterFinished, retention.afterDeactivated,
@@ -54,6 +55,14 @@ ScenarioText SplitScenario(const std::string& text);
 
 // Plays the script and returns what came out. Broken invariants come out as lines "violation: ...".
 absl::StatusOr<std::string> PlayScenario(const std::string& script);
+
+// The same, with an explanation for every Workload that waits at the end.
+struct ScenarioOutcome {
+  std::string text;
+  std::string explanation;                  // lines
+  api::Json json = api::Json::MakeArray();  // the same for programs
+};
+absl::StatusOr<ScenarioOutcome> PlayScenarioAndExplain(const std::string& script);
 
 // Line by line: " " same, "-" expected only, "+" came out only. Empty when equal.
 std::string DiffLines(const std::string& expected, const std::string& actual);

@@ -32,6 +32,54 @@ TEST_CASE("simulate plays a scenario that ships with the project") {
   CHECK(outcome.out.find("waits WaitingForQuota") != std::string::npos);
 }
 
+TEST_CASE("simulate explains what waits at the end") {
+  const std::string json = "cli_test_explain.json";
+  const Outcome outcome =
+      Call({"simulate", SLUICE_SOURCE_DIR "/unit/scenarios/queue/wait_message.scn", "--explain",
+            "--explain-json", json.c_str()});
+  CHECK(outcome.err == "");
+  CHECK(outcome.code == 0);
+  CHECK(outcome.out.find(": its nominalQuota is ") != std::string::npos);
+  std::stringstream text;
+  text << std::ifstream(json).rdbuf();
+  CHECK(text.str().find("\"limit\": \"NominalQuota\"") != std::string::npos);
+
+  const std::string manifests = "cli_test_explain.yaml";
+  std::ofstream(manifests) << R"(apiVersion: v1
+kind: Namespace
+metadata: {name: ns}
+---
+apiVersion: kueue.x-k8s.io/v1beta2
+kind: ResourceFlavor
+metadata: {name: f}
+---
+apiVersion: kueue.x-k8s.io/v1beta2
+kind: ClusterQueue
+metadata: {name: cq}
+spec:
+  namespaceSelector: {}
+  resourceGroups:
+  - coveredResources: [cpu]
+    flavors: [{name: f, resources: [{name: cpu, nominalQuota: 4}]}]
+---
+apiVersion: kueue.x-k8s.io/v1beta2
+kind: LocalQueue
+metadata: {name: q, namespace: ns}
+spec: {clusterQueue: cq}
+)";
+  const std::string trace = "cli_test_explain.csv";
+  std::ofstream(trace) << "submit,run,queue,name,cpu\n0,10s,ns/q,large,5\n";
+  const Outcome traced =
+      Call({"simulate", manifests.c_str(), "--trace", trace.c_str(), "--explain"});
+  CHECK(traced.err == "");
+  CHECK(traced.out.find("Workload ns/large in ClusterQueue cq: ExceedsMaxQuota") !=
+        std::string::npos);
+  CHECK(traced.out.find("ClusterQueue cq is 1 short: its nominalQuota is 4\n") !=
+        std::string::npos);
+  CHECK(Call({"simulate", "a.scn", "b.scn", "--explain-json", "x.json"}).err ==
+        "--explain-json is for one input, not 2\n");
+}
+
 TEST_CASE("simulate says what differs") {
   const std::string path = "cli_test_wrong.scn";
   std::ofstream(path)
