@@ -1,10 +1,12 @@
 // Status and finalizers of ClusterQueues, LocalQueues and what ClusterQueues refer to.
 #include <algorithm>
+#include <initializer_list>
 #include <vector>
 
 #include "api/codec.h"
 #include "api/names.h"
 #include "reconcile/reconcilers.h"
+#include "state/spec_defaults.h"
 
 namespace sluice::reconcile {
 namespace {
@@ -67,10 +69,15 @@ void SetActive(api::Conditions& conditions, const state::QueueActivity& activity
   api::SetCondition(conditions, std::move(condition), now);
 }
 
-// The whole status as a merge patch. Nobody else writes the status of queues, so the patch needs no
-// resource version; absent lists and the consumed resources of before must be cleared by name.
+constexpr std::initializer_list<const char*> kQueueStatusFields = {"flavorsReservation",
+                                                                   "flavorsUsage", "fairSharing"};
+
+// The whole status as a merge patch. Nobody else writes the status of queues and cohorts, so the
+// patch needs no resource version; what is absent of `fields`, and the consumed resources of
+// before, must be cleared by name.
 template <typename Status>
 state::Action StatusPatch(api::Kind kind, const ObjectKey& key, const Status& status,
+                          std::initializer_list<const char*> fields,
                           const ResourceList& dropped = {}) {
   Json encoded = api::Encode(status);
   Json* consumed = &encoded;
@@ -80,8 +87,8 @@ state::Action StatusPatch(api::Kind kind, const ObjectKey& key, const Status& st
   for (const auto& [resource, quantity] : dropped) {
     if (consumed != nullptr && !consumed->Has(resource)) consumed->Set(resource, Json());
   }
-  for (const char* list : {"flavorsReservation", "flavorsUsage", "fairSharing"}) {
-    if (!encoded.Has(list)) encoded.Set(list, Json());
+  for (const char* field : fields) {
+    if (!encoded.Has(field)) encoded.Set(field, Json());
   }
   return MergePatchAction(kind, key, "status", Json::MakeObject({{"status", std::move(encoded)}}),
                           "");
@@ -152,7 +159,7 @@ Plan ReconcileClusterQueue(const state::World& world, const ObjectKey& key, absl
   status.admitted_workloads = totals.admitted;
   SetWeightedShare(world, world.tree().FindQueue(key.name), status.fair_sharing);
   if (status == cluster_queue->status) return plan;
-  plan.Add(StatusPatch(api::Kind::kClusterQueue, key, status));
+  plan.Add(StatusPatch(api::Kind::kClusterQueue, key, status, kQueueStatusFields));
   return plan;
 }
 
@@ -177,10 +184,7 @@ Plan ReconcileCohort(const state::World& world, const ObjectKey& key) {
   api::CohortStatus status = cohort->status;
   SetWeightedShare(world, world.tree().FindCohort(key.name), status.fair_sharing);
   if (status == cohort->status) return plan;
-  Json encoded = api::Encode(status);
-  if (!encoded.Has("fairSharing")) encoded.Set("fairSharing", Json());
-  plan.Add(MergePatchAction(api::Kind::kCohort, key, "status",
-                            Json::MakeObject({{"status", std::move(encoded)}}), ""));
+  plan.Add(StatusPatch(api::Kind::kCohort, key, status, {"fairSharing"}));
   return plan;
 }
 
@@ -189,7 +193,7 @@ Plan ReconcileLocalQueue(const state::World& world, const ObjectKey& key, absl::
   const auto queue = world.local_queues().Find(key);
   if (queue == nullptr || queue->metadata.Deleting()) return plan;
   const auto cluster_queue = world.cluster_queues().Find({"", queue->spec.cluster_queue});
-  const bool stopped = !queue->spec.stop_policy.empty() && queue->spec.stop_policy != "None";
+  const bool stopped = state::IsStopped(queue->spec.stop_policy);
   state::QueueActivity activity{true, "Ready", "Can submit new workloads to localQueue"};
   if (stopped) {
     activity = {false, "Stopped", "LocalQueue is stopped"};
@@ -215,7 +219,8 @@ Plan ReconcileLocalQueue(const state::World& world, const ObjectKey& key, absl::
   }
   ShowConsumed(world, key, status, plan);
   if (status == queue->status) return plan;
-  plan.Add(StatusPatch(api::Kind::kLocalQueue, key, status, ConsumedIn(queue->status)));
+  plan.Add(StatusPatch(api::Kind::kLocalQueue, key, status, kQueueStatusFields,
+                       ConsumedIn(queue->status)));
   return plan;
 }
 

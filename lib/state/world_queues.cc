@@ -3,16 +3,13 @@
 #include <algorithm>
 
 #include "api/names.h"
+#include "state/spec_defaults.h"
 #include "state/world.h"
 
 namespace sluice::state {
 namespace {
 
 constexpr char kMultiKueueController[] = "kueue.x-k8s.io/multikueue";
-
-bool Stopped(const std::string& stop_policy) {
-  return !stop_policy.empty() && stop_policy != "None";
-}
 
 std::string Join(const std::vector<std::string>& parts, const char* separator) {
   std::string joined;
@@ -42,11 +39,6 @@ std::vector<std::string> ChecksOf(const api::ClusterQueueSpec& spec) {
   return names;
 }
 
-quota::Weight WeightOf(const std::optional<api::FairSharing>& fair_sharing) {
-  if (!fair_sharing || !fair_sharing->weight) return {};
-  return quota::Weight(*fair_sharing->weight);
-}
-
 }  // namespace
 
 void World::CohortChanged(const std::string& name, const api::Cohort* before,
@@ -65,7 +57,7 @@ void World::CohortChanged(const std::string& name, const api::Cohort* before,
   } else {
     snapshot_.tree.SetCohort(name, after->spec.parent_name,
                              admission::LimitsOf(after->spec.resource_groups),
-                             WeightOf(after->spec.fair_sharing));
+                             quota::Weight(FairWeight(after->spec.fair_sharing)));
   }
   const std::vector<std::string> joined = snapshot_.tree.TreeOfCohort(name);
   TouchTree(joined, touched);
@@ -143,7 +135,7 @@ void World::ClusterQueueChanged(const std::string& name, const api::ClusterQueue
     const bool was_in_cycle = snapshot_.tree.InCycle(name);
     snapshot_.tree.SetClusterQueue(name, after->spec.cohort_name,
                                    admission::LimitsOf(after->spec.resource_groups),
-                                   WeightOf(after->spec.fair_sharing));
+                                   quota::Weight(FairWeight(after->spec.fair_sharing)));
     if (snapshot_.tree.InCycle(name) != was_in_cycle) TouchMembers(name, touched);
     if (settings_.fair_sharing) TouchTree(snapshot_.tree.TreeOf(name), touched);
     releases_.insert(name);
@@ -186,7 +178,7 @@ QueueActivity World::ComputeActivity(const api::ClusterQueue& cluster_queue) con
     reasons.emplace_back(reason);
     texts.push_back(std::move(text));
   };
-  if (Stopped(cluster_queue.spec.stop_policy)) add("Stopped", "is stopped");
+  if (IsStopped(cluster_queue.spec.stop_policy)) add("Stopped", "is stopped");
   std::vector<std::string> missing;
   for (const std::string& flavor : FlavorsOf(cluster_queue.spec)) {
     if (!flavors_.Contains({"", flavor})) missing.push_back(flavor);

@@ -4,6 +4,7 @@
 // Workloads: an entry penalty is pending from the decision (or from the moment a reservation is
 // seen) until the Workload is Admitted or its reservation came to nothing.
 #include "api/names.h"
+#include "state/spec_defaults.h"
 #include "state/world.h"
 
 namespace sluice::state {
@@ -23,11 +24,6 @@ Requests PenaltyBase(const FlavorResourceAmounts& usage) {
   Requests requests = SumOverFlavors(usage);
   requests.erase(kPods);
   return requests;
-}
-
-Quantity WeightOf(const api::LocalQueue& queue) {
-  const auto& fair_sharing = queue.spec.fair_sharing;
-  return fair_sharing ? fair_sharing->weight.value_or(Quantity::FromInt(1)) : Quantity::FromInt(1);
 }
 
 std::optional<api::AdmissionFairSharingStatus> PersistedUsage(const api::LocalQueue& queue) {
@@ -84,8 +80,7 @@ bool World::UsageBased(const std::string& cluster_queue) const {
 bool World::LocalQueueActive(const ObjectKey& key) const {
   const auto queue = local_queues_.Find(key);
   if (queue == nullptr) return false;
-  const bool stopped = !queue->spec.stop_policy.empty() && queue->spec.stop_policy != "None";
-  return !stopped && ActivityOf(queue->spec.cluster_queue).active;
+  return !IsStopped(queue->spec.stop_policy) && ActivityOf(queue->spec.cluster_queue).active;
 }
 
 void World::ShowUsage(const ObjectKey& local_queue) {
@@ -161,7 +156,7 @@ void World::FollowUsageOfLocalQueue(const ObjectKey& key, const api::LocalQueue*
   }
   // Its own status is written by ourselves and tells nothing new.
   if (!usage_ledger_->Knows(key)) usage_ledger_->Start(key, PersistedUsage(*after), now);
-  usage_ledger_->SetWeight(key, WeightOf(*after));
+  usage_ledger_->SetWeight(key, FairWeight(after->spec.fair_sharing));
   ShowUsage(key);
 }
 

@@ -7,6 +7,19 @@
 #include "queueing/requests.h"
 
 namespace sluice::build {
+namespace {
+
+api::Toleration Toleration(const std::string& key, const std::string& value,
+                           const std::string& effect) {
+  api::Toleration toleration;
+  toleration.key = key;
+  toleration.op = "Equal";
+  toleration.value = value;
+  toleration.effect = effect;
+  return toleration;
+}
+
+}  // namespace
 
 absl::Time Epoch() { return absl::FromUnixSeconds(1767225600); }
 absl::Time At(double seconds) { return Epoch() + absl::Seconds(seconds); }
@@ -102,12 +115,7 @@ Workload& Workload::NodeSelector(const std::string& key, const std::string& valu
 }
 Workload& Workload::Tolerate(const std::string& key, const std::string& value,
                              const std::string& effect) {
-  api::Toleration toleration;
-  toleration.key = key;
-  toleration.op = "Equal";
-  toleration.value = value;
-  toleration.effect = effect;
-  Last().pod_template.spec->tolerations.push_back(toleration);
+  Last().pod_template.spec->tolerations.push_back(Toleration(key, value, effect));
   return *this;
 }
 Workload& Workload::RequiredAffinity(std::vector<api::NodeSelectorTerm> terms) {
@@ -296,12 +304,7 @@ Flavor& Flavor::Taint(const std::string& key, const std::string& value, const st
 }
 Flavor& Flavor::Tolerate(const std::string& key, const std::string& value,
                          const std::string& effect) {
-  api::Toleration toleration;
-  toleration.key = key;
-  toleration.op = "Equal";
-  toleration.value = value;
-  toleration.effect = effect;
-  object_.spec.tolerations.push_back(toleration);
+  object_.spec.tolerations.push_back(Toleration(key, value, effect));
   return *this;
 }
 Flavor& Flavor::Topology(const std::string& name) {
