@@ -8,6 +8,7 @@
 
 #include "api/names.h"
 #include "quota/overlay.h"
+#include "resource/times_pods.h"
 
 namespace sluice::admission {
 namespace {
@@ -37,7 +38,7 @@ Requests Scaled(const queueing::PodSetRequests& requests, int32_t count) {
   Requests scaled;
   for (const auto& [resource, total] : requests.total) {
     const int64_t single = requests.count == 0 ? 0 : total / requests.count;
-    scaled[resource] = SaturatingMul(single, count);
+    scaled[resource] = TimesPods(single, count);
   }
   return scaled;
 }

@@ -6,6 +6,7 @@
 
 #include "api/names.h"
 #include "base/check.h"
+#include "resource/times_pods.h"
 
 namespace sluice::queueing {
 namespace {
@@ -327,7 +328,7 @@ std::vector<PodSetRequests> TotalRequests(const api::Workload& workload,
     const Requests single_pod =
         SinglePod(Adjust(*pod_set.pod_template.spec, context, containers, pods), options);
     for (const auto& [resource, amount] : single_pod) {
-      requests.total[resource] = SaturatingMul(amount, requests.count);
+      requests.total[resource] = TimesPods(amount, requests.count);
     }
     result.push_back(std::move(requests));
   }

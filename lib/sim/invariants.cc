@@ -166,8 +166,9 @@ Violations CheckTotals(const state::World& world) {
     for (const auto& [cell, amount] : usage) {
       if (amount < 0) broken.push_back(fmt::format("Workload {} uses {}", key.ToString(), amount));
       if (amount == 0) continue;
-      totals.reservation[cell] += amount;
-      if (admitted) totals.usage[cell] += amount;
+      for (FlavorResourceAmounts* sum : {&totals.reservation, admitted ? &totals.usage : nullptr}) {
+        if (sum != nullptr) (*sum)[cell] = SaturatingAdd((*sum)[cell], amount);
+      }
     }
   }
   for (const auto& [name, queue] : world.cluster_queues().all()) {

@@ -1,10 +1,12 @@
 // The part of World that follows Workloads: owners, totals, quota and pending queues.
 #include <algorithm>
+#include <limits>
 
 #include "admission/conditions.h"
 #include "admission/cycle.h"
 #include "api/names.h"
 #include "base/check.h"
+#include "state/spec_defaults.h"
 #include "state/world.h"
 
 namespace sluice::state {
@@ -13,9 +15,16 @@ namespace {
 void AddAmounts(FlavorResourceAmounts& target, const FlavorResourceAmounts& amounts, int32_t sign) {
   for (const auto& [cell, amount] : amounts) {
     int64_t& value = target[cell];
-    value += sign * amount;
+    value = sign > 0 ? SaturatingAdd(value, amount) : value - amount;
     if (value == 0) target.erase(cell);
   }
+}
+
+// A sum that reached the end of the numbers does not say any more what it was made of.
+bool Saturated(const QueueTotals& totals) {
+  return std::any_of(totals.reservation.begin(), totals.reservation.end(), [](const auto& sum) {
+    return sum.second == std::numeric_limits<int64_t>::max();
+  });
 }
 
 void AddToTotals(QueueTotals& totals, const FlavorResourceAmounts& usage, bool admitted,
@@ -143,10 +152,23 @@ void World::IndexWorkload(const ObjectKey& key, const api::Workload* before,
 }
 
 void World::AddContribution(const Contribution& contribution, int32_t sign) {
+  const auto add = [&](QueueTotals& totals, const auto& place) {
+    if (sign > 0 || !Saturated(totals)) {
+      return AddToTotals(totals, contribution.usage, contribution.admitted, sign);
+    }
+    totals = {};
+    for (const auto& [key, other] : contributions_) {
+      if (place(other) == place(contribution)) {
+        AddToTotals(totals, other.usage, other.admitted, 1);
+      }
+    }
+  };
   QueueTotals& cluster_queue = cluster_queue_totals_[contribution.cluster_queue];
-  AddToTotals(cluster_queue, contribution.usage, contribution.admitted, sign);
-  AddToTotals(local_queue_totals_[contribution.local_queue], contribution.usage,
-              contribution.admitted, sign);
+  add(
+      cluster_queue, [](const Contribution& one) -> const auto& { return one.cluster_queue; });
+  add(
+      local_queue_totals_[contribution.local_queue],
+      [](const Contribution& one) -> const auto& { return one.local_queue; });
   SLUICE_CHECK(cluster_queue.reserving >= 0, "ClusterQueue {} has {} reserving workloads",
                contribution.cluster_queue, cluster_queue.reserving);
   if (sign > 0) {
@@ -256,9 +278,9 @@ void World::Enqueue(const ObjectKey& key, absl::Time now, bool anew) {
       queueing::IsAdmissible(*workload, order_options_)) {
     const ObjectKey queue_key = queueing::LocalQueueKey(*workload);
     const std::shared_ptr<const api::LocalQueue> queue = local_queues_.Find(queue_key);
-    const bool stopped =
-        queue != nullptr && !queue->spec.stop_policy.empty() && queue->spec.stop_policy != "None";
-    if (queue != nullptr && !stopped) cluster_queue = queue->spec.cluster_queue;
+    if (queue != nullptr && !IsStopped(queue->spec.stop_policy)) {
+      cluster_queue = queue->spec.cluster_queue;
+    }
   }
   if (cluster_queue.empty()) {
     if (old != nullptr) {

@@ -1,5 +1,7 @@
 #include "state/world.h"
 
+#include <limits>
+
 #include "api/codec.h"
 #include "api/names.h"
 #include "state/recording.h"
@@ -94,6 +96,37 @@ TEST_CASE("An assumed admission counts until it is confirmed or forgotten") {
     CHECK_FALSE(f.world.IsAssumed({"ns", "a"}));
     CHECK(f.world.ClusterQueueTotals("cq").reserving == 0);
   }
+}
+
+TEST_CASE("A total beyond all numbers stops there and comes back") {
+  Fixture f;
+  f.Base();
+  const auto put = [&](const char* name, const char* cpu) {
+    f.Put(Kind::kWorkload,
+          build::Workload(name).Queue("q").Request("cpu", cpu).Admitted("cq", "default").Get());
+  };
+  const auto gone = [&](const char* name) {
+    const auto workload = build::Workload(name).Queue("q").Request("cpu", "1");
+    f.world.Apply({Type::kDelete, Kind::kWorkload, api::Encode(workload.Get())}, build::At(1),
+                  f.touched);
+  };
+  const auto held = [&] {
+    const QueueTotals& queue = f.world.LocalQueueTotals({"ns", "q"});
+    CHECK(queue.usage == f.world.ClusterQueueTotals("cq").usage);
+    CHECK(queue.reservation == queue.usage);
+    const auto found = queue.usage.find({"default", "cpu"});
+    return found == queue.usage.end() ? 0 : found->second;
+  };
+  put("small", "1");
+  put("large", "9e15");
+  put("huge", "9e15");
+  CHECK(held() == std::numeric_limits<int64_t>::max());
+  gone("large");
+  CHECK(held() == 9'000'000'000'000'001'000);
+  gone("huge");
+  CHECK(held() == 1000);
+  gone("small");
+  CHECK(held() == 0);
 }
 
 TEST_CASE("An object that cannot be read is rejected and stops nothing") {
