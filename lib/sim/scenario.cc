@@ -145,6 +145,8 @@ class Player {
       settings.integrations.label_keys_to_copy.push_back(value);
     } else if (key == "excludeResources") {
       settings.resources.exclude_resource_prefixes.push_back(value);
+    } else if (key == "transform") {
+      return TransformSetting(value, settings);
     } else if (key == "quotaCheck" && value == "IgnoreUndeclared") {
       settings.resources.quota_check_strategy = state::QuotaCheckStrategy::kIgnoreUndeclared;
     } else if (key == "fairSharing") {
@@ -166,6 +168,29 @@ class Player {
     } else {
       return InvalidArgument("the setting \"{}\" is not known", key);
     }
+    return absl::OkStatus();
+  }
+
+  // INPUT:STRATEGY[:OUTPUT*FACTOR,...]
+  static absl::Status TransformSetting(const std::string& value, state::Settings& settings) {
+    const Words parts = absl::StrSplit(value, ':');
+    if (parts.size() < 2 || (parts[1] != "Replace" && parts[1] != "Retain")) {
+      return InvalidArgument("\"{}\" is no transformation", value);
+    }
+    state::ResourceTransformation transformation;
+    transformation.input = parts[0];
+    transformation.strategy = parts[1] == "Replace"
+                                  ? state::ResourceTransformation::Strategy::kReplace
+                                  : state::ResourceTransformation::Strategy::kRetain;
+    if (parts.size() > 2) {
+      for (const std::string& output : Words(absl::StrSplit(parts[2], ','))) {
+        const size_t times = output.find('*');
+        if (times == std::string::npos) return InvalidArgument("\"{}\" has no factor", output);
+        ASSIGN_OR_RETURN(transformation.outputs[output.substr(0, times)],
+                         Quantity::Parse(output.substr(times + 1)));
+      }
+    }
+    settings.resources.transformations.push_back(std::move(transformation));
     return absl::OkStatus();
   }
 
@@ -347,6 +372,10 @@ class Player {
     const size_t brace = line.text.find('{');
     if (brace == std::string::npos) return InvalidArgument("the patch is missing");
     ASSIGN_OR_RETURN(Json patch, api::ParseJson(line.text.substr(brace)));
+    // Anything else would be ignored, and the scenario would test something else than it says.
+    if (words[0] == "status" && !patch.Has("status")) {
+      return InvalidArgument("the patch of a status has no field \"status\"");
+    }
     Report(words[0] + " " + words[1] + " " + words[2],
            sim_->Patch(target.first, target.second, std::move(patch),
                        words[0] == "status" ? "status" : ""));
