@@ -17,10 +17,12 @@
 
 #include "admission/conditions.h"
 #include "reconcile/reconcilers.h"
+#include "state/spec_defaults.h"
 
 namespace sluice::reconcile {
 
-inline bool IsStopped(const std::string& policy) { return !policy.empty() && policy != "None"; }
+using state::IsStopped;
+
 inline bool IsActive(const api::Workload& workload) { return workload.spec.active.value_or(true); }
 
 class WorkloadPass {
@@ -69,7 +71,8 @@ class WorkloadPass {
   bool LoseReservation(const char* reason, const std::string& message);
   bool ReadyInFact() const;
   bool SayWaiting(const std::string& granular, const std::string& message);
-  bool WaitingInQueue(const std::string& reason);
+  bool WaitingInQueue(const api::Condition* current);
+  void LookAgain(const api::Condition* current);
   bool HasProblems() const;
 
   const state::World& world_;

@@ -48,10 +48,11 @@ bool WorkloadPass::Waiting() {
                       fmt::format("ClusterQueue {} is inactive", cluster_queue_name_));
   }
   if (!options_.granular_reasons) return false;
-  return WaitingInQueue(reason);
+  return WaitingInQueue(current);
 }
 
-bool WorkloadPass::WaitingInQueue(const std::string& reason) {
+bool WorkloadPass::WaitingInQueue(const api::Condition* current) {
+  const std::string reason = current == nullptr ? "" : current->reason;
   const ObjectKey key = workload_.metadata.Key();
   const std::string gates = workload_.metadata.Annotation(api::kAdmissionGatedBy);
   if (!gates.empty() && world_.settings().gates.Enabled("AdmissionGatedBy")) {
@@ -81,7 +82,20 @@ bool WorkloadPass::WaitingInQueue(const std::string& reason) {
   if (stale || (reason.empty() && options_.explicit_status)) {
     return SayWaiting(admission::kPendingEvaluation, admission::kPendingEvaluationMessage);
   }
+  if (replaceable) LookAgain(current);
   return false;
+}
+
+// Nobody has said why it waits. When another one of its kind is judged that will be its reason too,
+// but tells nobody: it is looked at again after pauses that grow with the time it has waited.
+void WorkloadPass::LookAgain(const api::Condition* current) {
+  if (world_.queues().PlaceOf(workload_.metadata.Key()) != queueing::Place::kActive) return;
+  const std::optional<absl::Time> since =
+      current == nullptr ? workload_.metadata.creation_timestamp : current->last_transition_time;
+  if (!since.has_value()) return;
+  absl::Duration pause = absl::Seconds(1);
+  while (*since + pause <= now_) pause *= 2;
+  plan_.RecheckAt(*since + pause);
 }
 
 // What the cycle found wrong with the Workload itself (namespace, requests) still holds.
