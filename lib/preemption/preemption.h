@@ -64,6 +64,17 @@ struct FairSharingRules {
   bool preempt_within_nominal = true;  // gate FairSharingPreemptWithinNominal
 };
 
+// What the preemptor needs beside quota: places on nodes. A search tells it of every workload that
+// it takes out or puts back (each at most once out at a time, all back in the end), and asks
+// whether the preemptor would fit then.
+class Room {
+ public:
+  virtual ~Room() = default;
+  virtual void Take(const ReservedWorkload& workload) = 0;
+  virtual void Return(const ReservedWorkload& workload) = 0;
+  virtual bool Fits() = 0;
+};
+
 // The workload that needs room. Everything pointed to must outlive the search.
 struct Preemptor {
   quota::Node* queue = nullptr;  // of its ClusterQueue, in a sound tree
@@ -74,6 +85,7 @@ struct Preemptor {
   quota::CellAmounts requests;           // of all it asks for
   std::vector<quota::CellId> contested;  // the cells that need preemption
   Evictors evictors;                     // spared as History says
+  Room* room = nullptr;                  // nullptr: quota is all that it needs
 };
 
 // What a search looks at beside the preemptor.

@@ -11,11 +11,21 @@ Search::~Search() {
 
 void Search::TakeNone() {
   for (size_t i = taken_.size(); i-- > 0;) {
-    if (!returned_[i]) quota::Tree::AddUsage(*queues_[i], taken_[i].workload->usage);
+    if (!returned_[i]) PutBack(i);
   }
   taken_.clear();
   queues_.clear();
   returned_.clear();
+}
+
+void Search::PutBack(size_t index) {
+  quota::Tree::AddUsage(*queues_[index], taken_[index].workload->usage);
+  if (preemptor_.room != nullptr) preemptor_.room->Return(*taken_[index].workload);
+}
+
+void Search::TakeOut(size_t index) {
+  quota::Tree::RemoveUsage(*queues_[index], taken_[index].workload->usage);
+  if (preemptor_.room != nullptr) preemptor_.room->Take(*taken_[index].workload);
 }
 
 void Search::BookPreemptor() {
@@ -88,10 +98,10 @@ bool Search::UsesBorrowed(const quota::Node& queue, const ReservedWorkload& work
 }
 
 void Search::Take(quota::Node& queue, const Target& target) {
-  quota::Tree::RemoveUsage(queue, target.workload->usage);
   taken_.push_back(target);
   queues_.push_back(&queue);
   returned_.push_back(false);
+  TakeOut(taken_.size() - 1);
 }
 
 bool Search::Fits(bool borrowing) const {
@@ -103,7 +113,8 @@ bool Search::Fits(bool borrowing) const {
         [&](const auto& wanted) { return queue().BorrowingWith(wanted.cell, wanted.amount); });
   }
   if (booked_) quota::Tree::AddUsage(queue(), preemptor_.requests);
-  return fits;
+  // Quota is asked first: it answers in no time, a placement looks at every node.
+  return fits && (preemptor_.room == nullptr || preemptor_.room->Fits());
 }
 
 std::vector<Target> Search::Minimised(bool borrowing,
@@ -113,13 +124,13 @@ std::vector<Target> Search::Minimised(bool borrowing,
     again = false;
     for (size_t i = taken_.empty() ? 0 : taken_.size() - 1; i-- > 0;) {
       if (returned_[i]) continue;
-      quota::Tree::AddUsage(*queues_[i], taken_[i].workload->usage);
+      PutBack(i);
       returned_[i] = true;
       if (Fits(borrowing) && (!may_return || may_return(i))) {
         again = may_return != nullptr;
         continue;
       }
-      quota::Tree::RemoveUsage(*queues_[i], taken_[i].workload->usage);
+      TakeOut(i);
       returned_[i] = false;
     }
   }

@@ -67,6 +67,10 @@ class Search {
   void BookPreemptor();
 
  private:
+  // The i-th of taken() out of quota and room, and back.
+  void TakeOut(size_t index);
+  void PutBack(size_t index);
+
   const Context& context_;
   const Preemptor& preemptor_;
   const bool spare_;
