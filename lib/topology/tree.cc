@@ -11,7 +11,7 @@ namespace sluice::topology {
 namespace {
 
 // More shapes than a cluster has at a time; beyond it the oldest knowledge is not worth keeping.
-constexpr size_t kMaxMasks = 256;
+constexpr size_t kMaxMasks = 64;
 
 }  // namespace
 
