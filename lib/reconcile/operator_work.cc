@@ -101,7 +101,10 @@ bool Operator::SendEviction(const ObjectKey& key, const Eviction& eviction, absl
     return false;
   }
   const auto workload = world_.workloads().Find(key);
-  if (workload == nullptr) return true;
+  if (workload == nullptr || !queueing::HoldsQuota(*workload)) {
+    world_.ForgetEviction(key);  // its admission came to nothing: there is nothing to take
+    return true;
+  }
   api::Workload next = *workload;
   admission::SetEvicted(next, admission::kEvictedPreempted, "", eviction.message, now);
   admission::SetPreempted(next, eviction.reason, eviction.message, now);

@@ -44,7 +44,7 @@ std::vector<std::string> ChecksOf(const api::ClusterQueueSpec& spec) {
 void World::CohortChanged(const std::string& name, const api::Cohort* before,
                           const api::Cohort* after, Refs& touched) {
   if (before != nullptr && after != nullptr && before->spec == after->spec) return;
-  snapshot_.history.Clear();
+  if (Synced()) snapshot_.history.Clear();  // the first sight of what is there is no change
   // Both the tree that the cohort leaves and the one it comes to may have more room than before:
   // what it borrowed stays behind, and its own children no longer share with those who overuse. The
   // end of a cycle shows here as well, even when it comes with the deletion of a cohort.
@@ -108,7 +108,7 @@ void World::ClusterQueueChanged(const std::string& name, const api::ClusterQueue
   };
   const bool spec_changed = before == nullptr || after == nullptr || before->spec != after->spec;
   if (spec_changed) {
-    snapshot_.history.Clear();
+    if (Synced()) snapshot_.history.Clear();
     if (before != nullptr) index(*before, false);
     if (after != nullptr) index(*after, true);
   }
@@ -137,6 +137,10 @@ void World::ClusterQueueChanged(const std::string& name, const api::ClusterQueue
                                    admission::LimitsOf(after->spec.resource_groups),
                                    quota::Weight(FairWeight(after->spec.fair_sharing)));
     if (snapshot_.tree.InCycle(name) != was_in_cycle) TouchMembers(name, touched);
+    // Their status lists its flavors.
+    for (const ObjectKey& key : LocalQueuesOf(name)) {
+      touched.insert({api::Kind::kLocalQueue, key});
+    }
     if (settings_.fair_sharing) TouchTree(snapshot_.tree.TreeOf(name), touched);
     releases_.insert(name);
   }
