@@ -209,6 +209,19 @@ Reply ApiServer::Create(const Action& action, absl::Time now) {
                action.field_manager.empty() ? "unknown" : action.field_manager, false, now);
 }
 
+std::string ApiServer::NewUid(Kind kind, const ObjectKey& key, absl::Time now) const {
+  const auto last = last_uid_.find(kind);
+  uint64_t number = last == last_uid_.end() ? 1 : last->second + 1;
+  if (options_.uids_of_names) {
+    number = 14695981039346656037ULL;  // FNV-1a
+    for (const char c : key.ToString() + sluice::FormatMicroTime(now)) {
+      number = (number ^ static_cast<unsigned char>(c)) * 1099511628211ULL;
+    }
+    number %= 10'000'000'000ULL;
+  }
+  return fmt::format("00000000-0000-4000-8000-{:02d}{:010d}", static_cast<int>(kind), number);
+}
+
 Reply ApiServer::Store(Kind kind, ObjectKey key, Json object, const std::string& manager,
                        bool apply, absl::Time now) {
   const api::KindInfo& info = api::InfoOf(kind);
@@ -229,8 +242,7 @@ Reply ApiServer::Store(Kind kind, ObjectKey key, Json object, const std::string&
   for (const char* field : {"resourceVersion", "deletionTimestamp", "managedFields"}) {
     metadata.Erase(field);
   }
-  const std::string uid = fmt::format("00000000-0000-4000-8000-{:02d}{:010d}",
-                                      static_cast<int>(kind), last_uid_[kind] + 1);
+  const std::string uid = NewUid(kind, key, now);
   metadata.Set("uid", uid);
   metadata.Set("creationTimestamp", sluice::FormatTime(now));
   metadata.Set("generation", 1);

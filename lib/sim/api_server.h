@@ -35,6 +35,9 @@ namespace sluice::sim {
 
 struct ApiServerOptions {
   bool webhooks = true;  // defaulting and validation of the controller are called
+  // Uids follow from kind, name and instant instead of the order of the requests, so that runs in
+  // which objects come in another order can be compared.
+  bool uids_of_names = false;
 };
 
 class ApiServer {
@@ -103,6 +106,7 @@ class ApiServer {
   void Notify(state::ObjectEvent::Type type, api::Kind kind, const api::Json& object) const;
   void CollectOne(api::Kind kind, const ObjectKey& key, absl::Time now);
   bool HasDependents(const std::string& uid) const;
+  std::string NewUid(api::Kind kind, const ObjectKey& key, absl::Time now) const;
   std::string NextVersion() { return std::to_string(++version_); }
 
   const state::Settings& settings_;

@@ -122,7 +122,17 @@ class PreemptionCheck {
       return tree_.Used(workload.cluster_queue, wanted.first) >
              tree_.Nominal(workload.cluster_queue, wanted.first);
     });
-    if (!own && !above) Broken("preempts {} in a ClusterQueue within its quota", name);
+    if (!own && !above && !Expects(workload.cluster_queue)) {
+      Broken("preempts {} in a ClusterQueue within its quota", name);
+    }
+  }
+
+  // One of its workloads waits for room that is being made, which counts as its usage in the cycle.
+  bool Expects(const std::string& cluster_queue) const {
+    const std::vector<queueing::PendingWorkload> pending = world_.queues().Snapshot(cluster_queue);
+    return std::any_of(pending.begin(), pending.end(), [&](const auto& one) {
+      return world_.queues().IsPreemptor(one.info->Key());
+    });
   }
 
   // Where nothing else is going on, the last victim must be needed. Fair sharing may want more than

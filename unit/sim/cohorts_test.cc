@@ -4,13 +4,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <random>
 
 #include "api/names.h"
 #include "sim/scenario_objects.h"
-#include "sim/simulation.h"
 #include "unit/catch.h"
+#include "unit/sim/helpers.h"
 
 namespace sluice::sim {
 namespace {
@@ -111,19 +110,45 @@ class RandomCohorts {
 
   void Make(const std::string& text) {
     text_ += text + "\n";
-    absl::StatusOr<ObjectText> object = ParseObject(SplitWords(text));
-    INFO(text << " " << std::string(object.status().message()));
-    REQUIRE(object.ok());
-    const state::Reply reply = sim_.Create(object->kind, object->ns, object->object);
+    sim::Make(sim_, text);
+  }
+  void Patch(Kind kind, const std::string& name, Json patch) {
+    text_ += fmt::format("patch {} {}\n", name, patch.Text());
+    const state::Reply reply = sim_.Patch(kind, {"", name}, std::move(patch));
     INFO(reply.message);
     REQUIRE(reply.ok());
   }
   void Patch(int queue, const std::string& patch) {
-    const std::string name = fmt::format("c{}", queue);
-    text_ += fmt::format("patch {} {}\n", name, patch);
-    const state::Reply reply = sim_.Patch(Kind::kClusterQueue, {"", name}, *api::ParseJson(patch));
-    INFO(reply.message);
-    REQUIRE(reply.ok());
+    Patch(Kind::kClusterQueue, fmt::format("c{}", queue), *api::ParseJson(patch));
+  }
+
+  // Other quotas and limits, perhaps below what is in use, perhaps without a flavor in use.
+  void ChangeQuota() {
+    const int queue = random_.Below(queues_);
+    absl::StatusOr<ObjectText> object =
+        ParseObject(SplitWords(fmt::format("clusterqueue c{} cohort=t0", queue) +
+                               Flavors(in_cohort_[static_cast<size_t>(queue)])));
+    REQUIRE(object.ok());
+    Json patch = Json::MakeObject();
+    patch["spec"].Set("resourceGroups", *object->object.Find("spec", "resourceGroups"));
+    Patch(Kind::kClusterQueue, fmt::format("c{}", queue), std::move(patch));
+  }
+
+  // A ClusterQueue or a Cohort with all below it goes elsewhere; this may close a circle.
+  void Move() {
+    Json patch = Json::MakeObject();
+    const std::string to = fmt::format("t{}", random_.Below(cohorts_));
+    if (random_.OneIn(2)) {
+      const int queue = random_.Below(queues_);
+      if (!in_cohort_[static_cast<size_t>(queue)]) return;
+      patch["spec"].Set("cohortName", to);
+      Patch(Kind::kClusterQueue, fmt::format("c{}", queue), std::move(patch));
+      return;
+    }
+    const std::string cohort = fmt::format("t{}", random_.Below(cohorts_));
+    if (sim_.api().Find(Kind::kCohort, {"", cohort}) == nullptr) return;
+    patch["spec"].Set("parentName", to);
+    Patch(Kind::kCohort, cohort, std::move(patch));
   }
 
   // "4/borrow=2/lend=1"; no more is lent than there is, except by cohorts.
@@ -184,6 +209,7 @@ class RandomCohorts {
         "preference:PreemptionOverBorrowing"};
     std::string text = fmt::format("clusterqueue c{}", i);
     const bool cohort = !random_.OneIn(8);
+    in_cohort_.push_back(cohort);
     if (cohort) text += fmt::format(" cohort=t{}", random_.Below(cohorts_));
     text += Flavors(cohort);
     if (random_.OneIn(3)) text += " strategy=StrictFIFO";
@@ -224,7 +250,13 @@ class RandomCohorts {
   }
 
   void Act() {
-    switch (random_.Below(16)) {
+    switch (random_.Below(18)) {
+      case 7:
+        Move();
+        return;
+      case 8:
+        ChangeQuota();
+        return;
       case 0: {
         static const char* const kPolicies[] = {"None", "Hold", "HoldAndDrain", "None"};
         Patch(random_.Below(queues_),
@@ -281,23 +313,13 @@ class RandomCohorts {
   Simulation sim_;
   int cohorts_ = 0;
   int queues_ = 0;
+  std::vector<bool> in_cohort_;  // by ClusterQueue
   int made_ = 0;
   std::string text_;  // what was done, for whoever has to find out
 };
 
 void Play(bool faults) {
-  uint64_t first = std::random_device{}();
-  int count = 6;
-  if (const char* seed = std::getenv("SLUICE_SEED")) {
-    first = std::strtoull(seed, nullptr, 10);
-    count = 1;
-  }
-  if (const char* rounds = std::getenv("SLUICE_ROUNDS")) count = std::atoi(rounds);
-  for (int i = 0; i < count; ++i) {
-    const uint64_t seed = first + static_cast<uint64_t>(i);
-    INFO("run again with SLUICE_SEED=" << seed);
-    RandomCohorts(seed, faults).Run();
-  }
+  ForSeeds(6, [faults](uint64_t seed) { RandomCohorts(seed, faults).Run(); });
 }
 
 TEST_CASE("Random cohort trees with preemption keep the invariants and become quiet") {

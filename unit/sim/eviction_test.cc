@@ -6,9 +6,8 @@
 #include "api/codec.h"
 #include "api/names.h"
 #include "base/time.h"
-#include "sim/scenario_objects.h"
-#include "sim/simulation.h"
 #include "unit/catch.h"
+#include "unit/sim/helpers.h"
 
 namespace sluice::sim {
 namespace {
@@ -31,11 +30,7 @@ class Fixture {
     Make("localqueue q cq=cq");
     sim.Start();
   }
-  void Make(const std::string& text) {
-    const absl::StatusOr<ObjectText> object = ParseObject(SplitWords(text));
-    REQUIRE(object.ok());
-    REQUIRE(sim.Create(object->kind, object->ns, object->object).ok());
-  }
+  void Make(const std::string& text) { sluice::sim::Make(sim, text); }
   void Run(double seconds) { sim.RunUntil(start + absl::Seconds(seconds)); }
   // The only Workload that there is.
   api::Workload Get() const {

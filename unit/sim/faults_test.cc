@@ -3,40 +3,17 @@
 #include <absl/container/btree_map.h>
 #include <fmt/format.h>
 
-#include <cstdlib>
 #include <random>
 
 #include "api/names.h"
-#include "sim/scenario_objects.h"
-#include "sim/simulation.h"
 #include "unit/catch.h"
+#include "unit/sim/helpers.h"
 
 namespace sluice::sim {
 namespace {
 
 using api::Json;
 using api::Kind;
-
-void Make(Simulation& sim, const std::string& text) {
-  absl::StatusOr<ObjectText> object = ParseObject(SplitWords(text));
-  REQUIRE(object.ok());
-  const ObjectKey key{object->ns, object->object.GetString("metadata", "name")};
-  const state::Reply reply = sim.Create(object->kind, object->ns, object->object);
-  INFO(text << ": " << reply.message);
-  REQUIRE(reply.ok());
-  if (!object->status.IsNull()) {
-    sim.Patch(object->kind, key, Json::MakeObject({{"status", object->status}}), "status");
-  }
-}
-
-bool ConditionTrue(const Json& object, const std::string& type) {
-  if (const Json* conditions = object.Find("status", "conditions")) {
-    for (const Json& condition : conditions->AsArray()) {
-      if (condition.GetString("type") == type) return condition.GetString("status") == "True";
-    }
-  }
-  return false;
-}
 
 // Counts how often each Job was started and each Workload got a reservation.
 class Counter {
@@ -361,17 +338,7 @@ class RandomRun {
 };
 
 TEST_CASE("Random clusters, users and faults keep the invariants") {
-  uint64_t first = std::random_device{}();
-  int count = 8;
-  if (const char* seed = std::getenv("SLUICE_SEED")) {
-    first = std::strtoull(seed, nullptr, 10);
-    count = 1;
-  }
-  for (int i = 0; i < count; ++i) {
-    const uint64_t seed = first + static_cast<uint64_t>(i);
-    INFO("run again with SLUICE_SEED=" << seed);
-    RandomRun(seed).Run();
-  }
+  ForSeeds(8, [](uint64_t seed) { RandomRun(seed).Run(); });
 }
 
 }  // namespace
