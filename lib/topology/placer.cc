@@ -218,15 +218,8 @@ WorkloadPlacement Placer::Place(const WorkloadRequest& request) {
     placement.pod_sets.push_back({pod_set.name, pod_set.flavor, std::nullopt, std::nullopt});
     flavors.insert(pod_set.flavor);
   }
-  for (const FlavorName& flavor : flavors) {
-    const Tree* tree = inventory_.FindTree(flavor);
-    const bool shared =
-        tree != nullptr && tree->ends_in_hosts() && inventory_.options().overlapping_flavors;
-    // Other flavors do not see what is assumed on leaves that are not theirs.
-    if (!shared) assumed_.clear();
-    PlaceFlavor(flavor, placement);
-    if (!shared) assumed_.clear();
-  }
+  // What is assumed is kept by usage record, which only flavors that share hosts have in common.
+  for (const FlavorName& flavor : flavors) PlaceFlavor(flavor, placement);
   request_ = nullptr;
   return placement;
 }

@@ -199,6 +199,26 @@ TEST_CASE("pod sets after one another see what the first took") {
         "h1:4 h3:1 | h2:3");
 }
 
+TEST_CASE("pod sets of flavors that share hosts see each other, whatever lies between") {
+  for (const bool overlapping : {true, false}) {
+    Options options;
+    options.overlapping_flavors = overlapping;
+    Lab lab("r1: h1=4 h2=4", {"rack", kHostname}, options);
+    const Flavor hosts = lab.inventory().FindTree("tas")->flavor();
+    Flavor racks = hosts;
+    racks.levels = {"rack"};
+    lab.inventory().SetFlavor("a", hosts);
+    lab.inventory().SetFlavor("b", racks);
+    lab.inventory().SetFlavor("c", hosts);
+    WorkloadRequest request;
+    for (const char* flavor : {"c", "b", "a"}) {
+      request.pod_sets.push_back(Lab::PodSets({.count = 4, .unconstrained = true})[0]);
+      request.pod_sets.back().flavor = flavor;
+    }
+    CHECK(lab.Place(request) == (overlapping ? "h2:4 | r1:4 | h1:4" : "h1:4 | r1:4 | h1:4"));
+  }
+}
+
 Options Balanced() {
   Options options;
   options.balanced = true;
