@@ -29,10 +29,11 @@
 // manageJobsWithoutQueueName, waitForPodsReady=off, waitForPodsReady.FIELD (timeout,
 // recoveryTimeout, blockAdmission, timestamp, backoffLimitCount, backoffBaseSeconds,
 // backoffMaxSeconds; recoveryTimeout follows timeout until it is given), retention.afterFinished,
-// retention.afterDeactivated, excludeResources=PREFIX, pods=on (the pod integration), copyLabel=KEY,
-// transform=INPUT:STRATEGY[:OUTPUT*FACTOR,...], quotaCheck=IgnoreUndeclared, fairSharing=on (both
-// strategies) or their names, replicas, readiness=DURATION, stop=DURATION, gate.NAME=BOOL,
-// admissionFairSharing.KEY (halfLife, sampling, weight.RESOURCE; any of them turns it on).
+// retention.afterDeactivated, excludeResources=PREFIX, pods=on (the pod integration),
+// copyLabel=KEY, transform=INPUT:STRATEGY[:OUTPUT*FACTOR,...], quotaCheck=IgnoreUndeclared,
+// fairSharing=on (both strategies) or their names, replicas, readiness=DURATION, stop=DURATION,
+// gate.NAME=BOOL, admissionFairSharing.KEY (halfLife, sampling, weight.RESOURCE; any of them turns
+// it on).
 //
 // A mistake in the file is an error that names its line. Pure; deterministic.
 #pragma once
