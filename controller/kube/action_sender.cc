@@ -46,14 +46,15 @@ state::Reply Refusal(uint64_t id, int code, std::string reason, std::string mess
   return reply;
 }
 
-state::Reply ReplyTo(uint64_t id, const CallResult& result) {
+state::Reply ReplyTo(const Pending& pending, const CallResult& result) {
   if (!result.ok()) {
     const ApiError error = result.error();
-    return Refusal(id, error.code, error.reason, error.message);
+    return Refusal(pending.id, error.code, error.reason, error.message);
   }
   state::Reply reply;
-  reply.action_id = id;
+  reply.action_id = pending.id;
   reply.code = result.response->code;
+  if (std::get<api::Kind>(pending.lane) == api::Kind::kEvent) return reply;
   auto body = ParseBody(*result.response, "answer");
   if (!body.ok()) {
     // The write happened; only its result is unreadable.
@@ -128,7 +129,7 @@ struct ActionSender::Core : std::enable_shared_from_this<ActionSender::Core> {
     client.CallAsync(std::move(write->request), call,
                      [self = shared_from_this(), pending](const CallResult& result) {
                        self->CountRepetitions(result.attempts);
-                       self->Finish(pending, ReplyTo(pending->id, result));
+                       self->Finish(pending, ReplyTo(*pending, result));
                      });
   }
 

@@ -5,8 +5,8 @@
 // api_error.h and happens only where repeating is safe. Exactly one Reply per action, on the
 // delivery executor, where it may block, unless try_reply takes it. A reply with code 0 means that
 // no answer came (the write may or may not have happened; reason "Timeout", "ConnectionLost" or
-// "Stopped"). Best-effort actions beyond the bound are answered with code 429, reason "Dropped",
-// without being sent.
+// "Stopped"). The reply to an Event comes without the object. Best-effort actions beyond the bound
+// are answered with code 429, reason "Dropped", without being sent.
 #pragma once
 
 #include <absl/time/time.h>

@@ -408,6 +408,20 @@ TEST_CASE("a reply carries code and reason, and comes once whatever the server d
   CHECK(f.replies.size() == 6);
 }
 
+TEST_CASE("the reply to an event comes without the object") {
+  SenderFixture f([](const TestRequest&, TestConnection& connection) {
+    connection.Respond(201, R"({"kind":"Event","metadata":{"name":"e"}})");
+  });
+  state::Action event = Make(Verb::kCreate, R"({"note":"n"})");
+  event.id = 1;
+  event.kind = api::Kind::kEvent;
+  event.key.name = "e";
+  f.sender.Submit(std::move(event));
+  REQUIRE(f.replies.Wait(1));
+  CHECK(f.replies.all()[0].code == 201);
+  CHECK(f.replies.all()[0].object.IsNull());
+}
+
 TEST_CASE("best-effort actions beyond the bound are dropped, others never") {
   Gate gate;
   ActionSenderOptions options;
