@@ -14,6 +14,7 @@
 #include <thread>
 
 #include "api/names.h"
+#include "api/parse_object.h"
 #include "certificate_keeper.h"
 #include "config/load.h"
 #include "kube/action_sender.h"
@@ -261,7 +262,8 @@ class Controller {
                         api::Json answer = webhook::HandleAdmissionReview(path, review, *view());
                         metrics_.WebhookRequest(std::string(path), 200, absl::Now() - start);
                         return answer;
-                      }));
+                      },
+                      api::ParseObject));
     }
     router.Post(webhook::kConversionPath,
                 serve::JsonHandler([this](const api::Json& review) -> absl::StatusOr<api::Json> {

@@ -106,15 +106,16 @@ size_t Router::MaxBodyLimit(size_t fallback) const {
   return limit;
 }
 
-Handler JsonHandler(std::function<absl::StatusOr<api::Json>(const api::Json&)> function) {
-  return [function = std::move(function)](const Request& request) {
+Handler JsonHandler(std::function<absl::StatusOr<api::Json>(const api::Json&)> function,
+                    JsonParser parse) {
+  return [function = std::move(function), parse](const Request& request) {
     const std::string_view type = request.Header("Content-Type");
     const std::string_view media_type = type.substr(0, std::min(type.find(';'), type.size()));
     if (!SameIgnoringCase(media_type, "application/json")) {
       return Response::Text(415,
                             fmt::format("content type \"{}\" is not application/json\n", type));
     }
-    absl::StatusOr<api::Json> input = api::ParseJson(request.body);
+    absl::StatusOr<api::Json> input = parse(request.body);
     if (!input.ok()) {
       return Response::Text(400, fmt::format("body: {}\n", std::string(input.status().message())));
     }

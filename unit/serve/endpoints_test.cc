@@ -1,5 +1,6 @@
 #include "serve/endpoints.h"
 
+#include "api/parse_object.h"
 #include "base/status.h"
 #include "unit/catch.h"
 
@@ -157,6 +158,12 @@ TEST_CASE("JSON handlers") {
   CHECK(handler(request).status == 400);
   request.body = R"({"broken":1})";
   CHECK(handler(request).status == 500);
+
+  const auto echo = [](const Json& input) -> absl::StatusOr<Json> { return input; };
+  request.body = R"({"object":{"metadata":{"managedFields":[{}],"name":"a"}}})";
+  CHECK(JsonHandler(echo)(request).body == request.body);
+  CHECK(JsonHandler(echo, api::ParseObject)(request).body ==
+        R"({"object":{"metadata":{"name":"a"}}})");
 }
 
 }  // namespace
