@@ -44,7 +44,8 @@ std::vector<std::string> ChecksOf(const api::ClusterQueueSpec& spec) {
 void World::CohortChanged(const std::string& name, const api::Cohort* before,
                           const api::Cohort* after, Refs& touched) {
   if (before != nullptr && after != nullptr && before->spec == after->spec) return;
-  if (Synced()) snapshot_.history.Clear();  // the first sight of what is there is no change
+  // What a new controller sees for the first time is no change.
+  if (before != nullptr || Synced()) snapshot_.history.Clear();
   // Both the tree that the cohort leaves and the one it comes to may have more room than before:
   // what it borrowed stays behind, and its own children no longer share with those who overuse. The
   // end of a cycle shows here as well, even when it comes with the deletion of a cohort.
@@ -108,7 +109,7 @@ void World::ClusterQueueChanged(const std::string& name, const api::ClusterQueue
   };
   const bool spec_changed = before == nullptr || after == nullptr || before->spec != after->spec;
   if (spec_changed) {
-    if (Synced()) snapshot_.history.Clear();
+    if (before != nullptr || Synced()) snapshot_.history.Clear();
     if (before != nullptr) index(*before, false);
     if (after != nullptr) index(*after, true);
   }
