@@ -15,6 +15,7 @@
 
 #include "api/names.h"
 #include "api/parse_object.h"
+#include "api/pod_names.h"
 #include "certificate_keeper.h"
 #include "config/load.h"
 #include "kube/action_sender.h"
@@ -339,7 +340,12 @@ class Controller {
       options.kind = kind;
       // Of all the pods of a cluster only those that are managed are kept, or even seen.
       if (kind == api::Kind::kPod) {
-        options.label_selector = std::string(api::kManagedLabel) + "=true";
+        const bool plain = config_.settings.integrations.Enabled(api::kPodFramework);
+        std::string values = plain ? "true" : "";
+        if (state::World::WatchesSlicePods(config_.settings)) {
+          values += (plain ? "," : "") + std::string(api::kManagedElastic);
+        }
+        options.label_selector = std::string(api::kManagedLabel) + " in (" + values + ")";
       }
       reflectors_.push_back(std::make_unique<kube::Reflector>(
           *transport_, timers_, delivery_, options,

@@ -12,11 +12,12 @@ namespace {
 
 // The conditions that the manager kueue-admission owns.
 bool OwnsCondition(const std::string& type) {
-  static const std::array<std::string, 9> kOwned = {api::kQuotaReserved, "BlockedOnPreemptionGates",
-                                                    api::kEvicted,       api::kAdmitted,
-                                                    api::kPreempted,     api::kRequeued,
-                                                    api::kFinished,      api::kDeactivationTarget,
-                                                    api::kPodsReady};
+  static const std::array<std::string, 9> kOwned = {
+      api::kQuotaReserved, api::kBlockedOnPreemptionGates,
+      api::kEvicted,       api::kAdmitted,
+      api::kPreempted,     api::kRequeued,
+      api::kFinished,      api::kDeactivationTarget,
+      api::kPodsReady};
   return std::find(kOwned.begin(), kOwned.end(), type) != kOwned.end();
 }
 

@@ -15,8 +15,6 @@ namespace {
 using api::Condition;
 using api::ConditionStatus;
 
-constexpr char kBlockedOnPreemptionGates[] = "BlockedOnPreemptionGates";
-
 bool ChecksReady(const api::Workload& workload) {
   const auto& checks = workload.status.admission_checks;
   return std::all_of(checks.begin(), checks.end(),
@@ -157,7 +155,7 @@ bool SetQuotaReservation(api::Workload& workload, api::Admission admission,
   workload.status.resource_requests.clear();
   SetWorkloadCondition(workload, api::kQuotaReserved, ConditionStatus::kTrue, "QuotaReserved",
                        message, now);
-  for (const char* type : {api::kEvicted, api::kPreempted, kBlockedOnPreemptionGates}) {
+  for (const char* type : {api::kEvicted, api::kPreempted, api::kBlockedOnPreemptionGates}) {
     const Condition* condition = api::FindCondition(workload.status.conditions, type);
     if (condition == nullptr) continue;
     TurnFalse(workload, type, "QuotaReserved", "Previously: " + condition->message, now);
@@ -205,7 +203,7 @@ bool SetEvicted(api::Workload& workload, const std::string& reason,
   status.nominated_cluster_names.clear();
   status.unhealthy_nodes.clear();
   ResetChecks(workload, now);
-  TurnFalse(workload, kBlockedOnPreemptionGates, full_reason, message, now);
+  TurnFalse(workload, api::kBlockedOnPreemptionGates, full_reason, message, now);
   for (api::PreemptionGateState& gate : status.preemption_gates) {
     gate.position = "Closed";
     gate.last_transition_time = now;
@@ -248,7 +246,8 @@ bool ReleaseQuota(api::Workload& workload, absl::Time now, const StatusOptions& 
   if (!api::IsTrue(workload.status.conditions, api::kQuotaReserved)) return false;
   const Condition evicted = *found;
   const bool requeued = !never_requeue && (evicted.reason == kEvictedPreempted ||
-                                           evicted.reason == kEvictedNodeFailures);
+                                           evicted.reason == kEvictedNodeFailures ||
+                                           evicted.reason == kEvictedFlavorMigration);
   SetRequeued(workload, requeued, evicted.reason, evicted.message, now);
   // The next admission starts from nothing, even when it comes before the Job is looked at again.
   if (api::FindCondition(workload.status.conditions, api::kPodsReady) != nullptr) {
@@ -268,6 +267,31 @@ bool SetRequeued(api::Workload& workload, bool requeued, const std::string& reas
   return SetWorkloadCondition(workload, api::kRequeued,
                               requeued ? ConditionStatus::kTrue : ConditionStatus::kFalse, reason,
                               message, now);
+}
+
+bool SetBlockedOnPreemptionGates(api::Workload& workload, absl::Time now) {
+  return SetWorkloadCondition(workload, api::kBlockedOnPreemptionGates, ConditionStatus::kTrue,
+                              "PreemptionGated", kPreemptionGatedMessage, now);
+}
+
+bool SyncPreemptionGates(api::Workload& workload, absl::Time now) {
+  std::vector<api::PreemptionGateState> states;
+  for (const std::string& gate : workload.spec.preemption_gates) {
+    const auto& known = workload.status.preemption_gates;
+    const auto same = std::find_if(known.begin(), known.end(),
+                                   [&](const auto& state) { return state.name == gate; });
+    if (same != known.end()) {
+      states.push_back(*same);
+      continue;
+    }
+    api::PreemptionGateState& closed = states.emplace_back();
+    closed.name = gate;
+    closed.position = "Closed";
+    closed.last_transition_time = now;
+  }
+  if (states == workload.status.preemption_gates) return false;
+  workload.status.preemption_gates = std::move(states);
+  return true;
 }
 
 bool SetFinished(api::Workload& workload, const std::string& reason, const std::string& message,

@@ -42,7 +42,12 @@ inline constexpr char kEvictedAdmissionCheck[] = "AdmissionCheck";
 inline constexpr char kEvictedClusterQueueStopped[] = "ClusterQueueStopped";
 inline constexpr char kEvictedLocalQueueStopped[] = "LocalQueueStopped";
 inline constexpr char kEvictedNodeFailures[] = "NodeFailures";
+inline constexpr char kEvictedFlavorMigration[] = "FlavorMigration";
+inline constexpr char kEvictedVariantEvicted[] = "VariantEvicted";  // of a parent
 inline constexpr char kDeactivated[] = "Deactivated";  // also a reason of QuotaReserved=False
+
+// A reason of Finished=True: a later slice of the same elastic job has its place.
+inline constexpr char kWorkloadSliceReplaced[] = "WorkloadSliceReplaced";
 
 // Causes of a deactivation, the reasons of DeactivationTarget.
 inline constexpr char kCauseRequeuingLimitExceeded[] = "RequeuingLimitExceeded";
@@ -57,6 +62,7 @@ inline constexpr char kRequeuingLimitExceededMessage[] =
     "exceeding the maximum number of re-queuing retries";
 inline constexpr char kMaximumExecutionTimeExceededMessage[] =
     "exceeding the maximum execution time";
+inline constexpr char kPreemptionGatedMessage[] = "Workload requires preemption, but it's gated";
 inline constexpr char kLocalQueueStoppedMessage[] = "The LocalQueue is stopped";
 inline constexpr char kClusterQueueStoppedMessage[] = "The ClusterQueue is stopped";
 
@@ -114,6 +120,11 @@ bool ReleaseQuota(api::Workload& workload, absl::Time now, const StatusOptions& 
 // when it ends.
 bool SyncAdmitted(api::Workload& workload, absl::Time now, const StatusOptions& options = {});
 
+// A preemption gate of it is closed, and it could start only by preempting others.
+bool SetBlockedOnPreemptionGates(api::Workload& workload, absl::Time now);
+// status.preemptionGates has one entry for each gate of the spec: new ones are Closed, and those
+// that the spec no longer names go.
+bool SyncPreemptionGates(api::Workload& workload, absl::Time now);
 bool SetRequeued(api::Workload& workload, bool requeued, const std::string& reason,
                  const std::string& message, absl::Time now);
 bool SetFinished(api::Workload& workload, const std::string& reason, const std::string& message,

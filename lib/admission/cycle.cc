@@ -83,8 +83,10 @@ class Cycle {
   }
 
   bool Overlaps(const Entry& entry) const {
-    return std::any_of(entry.targets.begin(), entry.targets.end(),
-                       [&](const Target& target) { return IsAmong(target, victims_); });
+    if (entry.replaced != nullptr && IsAmong({entry.replaced}, victims_)) return true;
+    return std::any_of(entry.targets.begin(), entry.targets.end(), [&](const Target& target) {
+      return IsAmong(target, victims_) || IsAmong(target, replaced_);
+    });
   }
 
   // Books what an entry is going to need, so that later entries of the cycle leave it alone.
@@ -102,6 +104,10 @@ class Cycle {
         Expect(entry, Reservation(entry));
       }
       return Wait(decision, Verdict::kNoCandidates, RequeueReason::kPreemptionNoCandidates);
+    }
+    // Others may take what it waits for: nobody knows when the gate opens.
+    if (entry.info().preemption_gated) {
+      return Wait(decision, Verdict::kPreemptionGated, RequeueReason::kPreemptionGated);
     }
     if (Overlaps(entry)) {
       Skip(entry);
@@ -143,10 +149,15 @@ class Cycle {
 
   void Admit(Entry& entry) {
     Decision& decision = entry.decision;
+    if (entry.replaced != nullptr && IsAmong({entry.replaced}, victims_)) {
+      Skip(entry);
+      return Wait(decision, Verdict::kOverlappingTargets, RequeueReason::kFailedAfterNomination);
+    }
     if (!nominator_.FitsWithout(entry, victims_) || !FitsNow(entry)) {
       Skip(entry);
       return Wait(decision, Verdict::kNoLongerFits, RequeueReason::kFailedAfterNomination);
     }
+    if (entry.migrates != nullptr) return Migrate(entry);
     if (snapshot_.options.block_admission && not_ready_ > 0) {
       return Wait(decision, Verdict::kOthersNotReady, RequeueReason::kFailedAfterNomination);
     }
@@ -156,6 +167,23 @@ class Cycle {
     decision.explanation.verdict = Verdict::kFits;
     decision.admission = flavor::MakeAdmission(entry.info().cluster_queue, entry.assignment);
     decision.usage = std::move(entry.assignment.usage);
+    if (entry.replaced == nullptr) return;
+    decision.replaces = entry.replaced->workload;
+    replaced_.push_back({entry.replaced});
+    nominator_.MarkReplaced(entry.replaced);
+  }
+
+  // It fits, but first the variant that is admitted in a worse flavor must go. What that one holds
+  // is not free for anybody before it has gone.
+  void Migrate(Entry& entry) {
+    Decision& decision = entry.decision;
+    Expect(entry, entry.usage);
+    decision.victims.push_back({snapshot_.reserved.Share(entry.migrates->Key()),
+                                preemption::Reason::kFlavorMigration, entry.migrates->evicted});
+    decision.explanation.preempting.push_back(entry.migrates->Key().ToString());
+    StartScanOver(decision);
+    Wait(decision, Verdict::kMigrating, RequeueReason::kPendingPreemption);
+    decision.kind = Decision::Kind::kPreempt;
   }
 
   // With the victims of this cycle still running, as they are until they have ended: what others
@@ -173,6 +201,7 @@ class Cycle {
   Nominator nominator_;
   int64_t& not_ready_;
   std::vector<Target> victims_;
+  std::vector<Target> replaced_;  // workloads whose place another one took
   std::vector<std::pair<quota::Node*, quota::CellAmounts>> expected_;
 };
 
@@ -272,6 +301,10 @@ class Scheduler {
       reserved.queue_order_time = decision.info->queue_order_time;
       reserved.reserved_at = now_;
       reserved.usage = snapshot_.tree.IdsOf(decision.usage);
+      if (decision.replaces != nullptr) {
+        reserved.usage = snapshot_.tree.IdsOf(flavor::WholeUsage(decision.explanation.pod_sets));
+        snapshot_.reserved.Remove(decision.replaces->metadata.Key());
+      }
       snapshot_.reserved.Put(std::move(reserved));
       return true;
     }
@@ -335,6 +368,11 @@ std::vector<Decision> Schedule(Snapshot& snapshot, queueing::QueueManager& queue
 
 std::string PreemptionMessage(const Decision& decision, const Decision::Victim& victim,
                               const quota::Tree& tree) {
+  if (victim.reason == preemption::Reason::kFlavorMigration) {
+    return fmt::format("Evicted to accommodate a workload (UID: {}) due to {}",
+                       decision.info->workload->metadata.uid,
+                       preemption::ReasonText(victim.reason));
+  }
   return fmt::format("{} due to {}; preemptor path: {}; preemptee path: {}",
                      PreemptorText(*decision.info->workload), preemption::ReasonText(victim.reason),
                      tree.PathOf(decision.info->cluster_queue),

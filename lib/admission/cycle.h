@@ -40,8 +40,11 @@ struct Decision {
   queueing::WorkloadInfoPtr info;
 
   api::Admission admission;
+  // What it takes in addition to what `replaces` holds.
   FlavorResourceAmounts usage;
   int borrow_level = 0;
+  // The workload whose place it takes: that one ends, and its usage becomes part of this one's.
+  std::shared_ptr<const api::Workload> replaces;
 
   // A workload that must give its quota back first.
   struct Victim {

@@ -97,6 +97,11 @@ std::string RenderFinding(const flavor::Finding& finding) {
       return fmt::format("insufficient unused quota for {} in flavor {}, {} more needed",
                          finding.resource, finding.flavor,
                          Amount(finding.resource, finding.Missing()));
+    case Kind::kNoneAllowed:
+      return "the ClusterQueue has none of the flavors that the workload may use";
+    case Kind::kOtherThanReplaced:
+      return fmt::format("could not assign {} flavor since the original workload is assigned: {}",
+                         finding.flavor, finding.replaced);
   }
   return "";
 }
@@ -120,6 +125,14 @@ std::string RenderMessage(const Explanation& explanation) {
              "after these preemptions complete";
     case Verdict::kOverlappingTargets:
       return "Workload has overlapping preemption targets with another workload";
+    case Verdict::kBetterVariant:
+      return "A variant of the workload is admitted in a more favorable flavor";
+    case Verdict::kNotAcceptable:
+      return "Target flavor is below LastAcceptableFlavorName";
+    case Verdict::kMigrating:
+      return "Pending the migration from a less favorable resource flavor";
+    case Verdict::kPreemptionGated:
+      return kPreemptionGatedMessage;
     case Verdict::kOthersNotReady:
       return "waiting for all admitted workloads to be in PodsReady condition";
     case Verdict::kNoLongerFits:
@@ -153,10 +166,15 @@ std::string ReasonOf(const Explanation& explanation) {
     case Verdict::kPreempting:
     case Verdict::kPreemptionFailed:
     case Verdict::kDeferredFit:
+    case Verdict::kMigrating:
       return kWaitingForPreemptedWorkloads;
+    case Verdict::kPreemptionGated:
+      return kAdmissionGated;
     case Verdict::kOthersNotReady:
       return kWaitingForPodsReady;
     case Verdict::kChecksFailed:
+    case Verdict::kBetterVariant:
+    case Verdict::kNotAcceptable:
       return kPendingEvaluation;
     case Verdict::kQueueInactive:
       return kSuspended;

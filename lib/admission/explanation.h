@@ -22,6 +22,10 @@ struct Explanation {
     kPreemptionFailed,    // none of them could be evicted
     kDeferredFit,         // fits when the victims of another workload are gone
     kOverlappingTargets,  // another workload of the cycle preempts the same ones
+    kBetterVariant,       // a variant with a better flavor is admitted
+    kNotAcceptable,       // its flavor is worse than the last one that is worth a move
+    kMigrating,           // fits when the variant in `preempting` has gone
+    kPreemptionGated,     // would have to preempt, and a preemption gate of it is closed
     kOthersNotReady,      // blockAdmission: others start first
     kChecksFailed,        // an admission check is in state Retry or Rejected
     kQueueInactive,

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "api/names.h"
+#include "queueing/variants.h"
 #include "quota/overlay.h"
 #include "resource/times_pods.h"
 
@@ -126,13 +127,54 @@ bool Nominator::Inadmissible(const WorkloadInfo& info, Decision& decision) const
   return false;
 }
 
+// A slice may not preempt the one whose place it takes, and it must be there to be replaced.
+const preemption::Context& Nominator::ContextFor(const Entry& entry,
+                                                 preemption::Context& own) const {
+  if (entry.replaced == nullptr && replaced_.empty()) return context_;
+  own = context_;
+  own.removed.insert(replaced_.begin(), replaced_.end());
+  if (entry.replaced != nullptr) own.removed.insert(entry.replaced);
+  return own;
+}
+
+const preemption::ReservedWorkload* Nominator::FindReplaced(const WorkloadInfo& info) const {
+  if (!snapshot_.options.elastic_jobs) return nullptr;
+  const std::optional<ObjectKey> key = queueing::ReplacedSlice(*info.workload);
+  if (!key.has_value()) return nullptr;
+  const preemption::ReservedWorkload* replaced = snapshot_.reserved.Find(*key);
+  // One that is on its way out takes its pods with it.
+  if (replaced == nullptr || replaced->evicted || !replaced->workload->status.admission ||
+      replaced->cluster_queue != info.cluster_queue || context_.removed.contains(replaced) ||
+      replaced_.contains(replaced)) {
+    return nullptr;
+  }
+  return replaced;
+}
+
+std::vector<flavor::PodSetHolding> Nominator::HoldingsOf(const Entry& entry) const {
+  std::vector<flavor::PodSetHolding> holdings;
+  if (entry.replaced == nullptr) return holdings;
+  const api::Workload& old = *entry.replaced->workload;
+  for (const api::PodSet& pod_set : entry.info().workload->spec.pod_sets) {
+    flavor::PodSetHolding& holding = holdings.emplace_back();
+    for (const api::PodSetAssignment& assignment : old.status.admission->pod_set_assignments) {
+      if (assignment.name != pod_set.name) continue;
+      holding.amounts =
+          queueing::AdmittedAmounts(old, assignment, snapshot_.options.reclaimable_pods);
+      for (const auto& [resource, amount] : holding.amounts) {
+        holding.flavors[resource] = assignment.flavors.at(resource);
+      }
+    }
+  }
+  return holdings;
+}
+
 const std::vector<preemption::Target>& Nominator::Search::Find(
-    const preemption::Context& context, const quota::CellAmounts& requests,
-    const std::vector<quota::CellId>& contested) {
+    const quota::CellAmounts& requests, const std::vector<quota::CellId>& contested) {
   if (!found_ || preemptor.requests != requests || preemptor.contested != contested) {
     preemptor.requests = requests;
     preemptor.contested = contested;
-    targets_ = preemption::FindTargets(context, preemptor);
+    targets_ = preemption::FindTargets(context_, preemptor);
     found_ = true;
   }
   return targets_;
@@ -141,7 +183,7 @@ const std::vector<preemption::Target>& Nominator::Search::Find(
 flavor::PreemptionOutcome Nominator::Simulate(Search& search, const FlavorResource& cell,
                                               int64_t request) const {
   const quota::CellId id = snapshot_.tree.IdOf(cell);
-  const auto& targets = search.Find(context_, {{id, request}}, {id});
+  const auto& targets = search.Find({{id, request}}, {id});
   flavor::PreemptionOutcome outcome;
   if (targets.empty()) return outcome;
   const bool own = std::any_of(targets.begin(), targets.end(), [&](const auto& target) {
@@ -178,10 +220,14 @@ Nominator::Attempt Nominator::Try(const Entry& entry, const std::vector<int32_t>
   context.options.ignore_undeclared = snapshot_.options.ignore_undeclared;
   context.options.fungibility = snapshot_.options.flavor_fungibility;
   context.options.fair_sharing = snapshot_.options.fair_sharing.has_value();
-  Search search(PreemptorOf(snapshot_, entry));
+  preemption::Context own;
+  Search search(PreemptorOf(snapshot_, entry), ContextFor(entry, own));
   context.preemption = [this, &search](const FlavorResource& cell, int64_t request) {
     return Simulate(search, cell, request);
   };
+  std::optional<std::vector<FlavorName>> allowed;
+  if (snapshot_.admitted_sibling) allowed = queueing::AllowedFlavors(*info.workload);
+  if (allowed.has_value()) context.allowed = &*allowed;
   if (first != nullptr) {
     context.only_flavor = [first](size_t pod_set, const ResourceName& resource) {
       const auto& flavors = first->pod_sets[pod_set].flavors;
@@ -192,6 +238,7 @@ Nominator::Attempt Nominator::Try(const Entry& entry, const std::vector<int32_t>
     ResumeScan(entry, context);
   }
   std::vector<Requests> scaled(counts.size());
+  const std::vector<flavor::PodSetHolding> holdings = HoldingsOf(entry);
   std::vector<flavor::PodSetInput> inputs;
   for (size_t i = 0; i < info.requests.size(); ++i) {
     flavor::PodSetInput input;
@@ -202,6 +249,7 @@ Nominator::Attempt Nominator::Try(const Entry& entry, const std::vector<int32_t>
       scaled[i] = Scaled(info.requests[i], counts[i]);
       input.requests = &scaled[i];
     }
+    if (!holdings.empty()) input.holding = &holdings[i];
     inputs.push_back(input);
   }
   Attempt attempt;
@@ -227,7 +275,7 @@ void Nominator::FindTargets(Search& search, Attempt& attempt) const {
       }
     }
   }
-  attempt.targets = search.Find(context_, requests, contested);
+  attempt.targets = search.Find(requests, contested);
 }
 
 // The largest number of pods that works, by a binary search between all of them and the minimum.
@@ -303,6 +351,26 @@ void Nominator::Adopt(Entry& entry, Attempt attempt) const {
   decision.requeue.scan_progress = std::move(progress);
 }
 
+bool Nominator::LookAtSiblings(Entry& entry) const {
+  const WorkloadInfo& info = entry.info();
+  if (!snapshot_.admitted_sibling || !queueing::IsVariant(*info.workload)) return true;
+  const auto migration =
+      queueing::MigrationOf(snapshot_.FindClusterQueue(info.cluster_queue)->cluster_queue->spec);
+  const auto sibling = snapshot_.admitted_sibling(*info.workload);
+  if (!migration.has_value() || sibling == nullptr) return true;
+  const FlavorName mine = queueing::VariantFlavor(*info.workload);
+  if (!migration->Better(mine, queueing::VariantFlavor(*sibling))) {
+    Wait(entry.decision, Verdict::kBetterVariant, RequeueReason::kGeneric);
+    return false;
+  }
+  if (!migration->Acceptable(mine)) {
+    Wait(entry.decision, Verdict::kNotAcceptable, RequeueReason::kGeneric);
+    return false;
+  }
+  entry.migrates = snapshot_.reserved.Find(sibling->metadata.Key());
+  return true;
+}
+
 Entry Nominator::Nominate(const WorkloadInfoPtr& info) const {
   Entry entry;
   Decision& decision = entry.decision;
@@ -312,12 +380,14 @@ Entry Nominator::Nominate(const WorkloadInfoPtr& info) const {
     decision.kind = Decision::Kind::kDrop;
     return entry;
   }
-  if (Inadmissible(*info, decision)) return entry;
+  if (Inadmissible(*info, decision) || !LookAtSiblings(entry)) return entry;
   entry.nominated = true;
   entry.queue = snapshot_.tree.FindQueue(info->cluster_queue);
   entry.is_preemptor = queues_ != nullptr && queues_->IsPreemptor(info->Key());
+  entry.replaced = FindReplaced(*info);
   Attempt attempt = Try(entry, {}, nullptr);
-  if (!attempt.Works() && snapshot_.options.partial_admission) TryPartly(entry, attempt);
+  const bool partly = snapshot_.options.partial_admission && entry.replaced == nullptr;
+  if (!attempt.Works() && partly) TryPartly(entry, attempt);
   Adopt(entry, std::move(attempt));
   entry.claims_room = ClaimsRoom(entry);
   return entry;
@@ -327,6 +397,7 @@ void Nominator::Recompute(Entry& entry, const std::vector<preemption::Target>& g
   quota::Overlay overlay;
   Remove(snapshot_.tree, overlay, gone);
   for (const preemption::Target& target : gone) context_.removed.insert(target.workload);
+  entry.replaced = FindReplaced(entry.info());
   std::vector<int32_t> counts;
   for (size_t i = 0; i < entry.assignment.pod_sets.size(); ++i) {
     if (entry.assignment.pod_sets[i].count != entry.info().requests[i].count) {

@@ -21,6 +21,10 @@ struct Entry {
   quota::Node* queue = nullptr;
   quota::CellAmounts usage;  // of the assignment
   std::vector<preemption::Target> targets;
+  // The slice of the same elastic job whose place it takes; it is no candidate for preemption.
+  const preemption::ReservedWorkload* replaced = nullptr;
+  // The variant of the same workload that is admitted in a worse flavor.
+  const preemption::ReservedWorkload* migrates = nullptr;
   bool is_preemptor = false;  // its preemptions were issued before
   // Workloads are on their way out for it, or it fits now that they have gone: nobody of the cohort
   // tree may take that room before it, or evictions would go on without end.
@@ -47,6 +51,8 @@ class Nominator {
   void Recompute(Entry& entry, const std::vector<preemption::Target>& gone);
   // Whether the entry's request fits once `gone` and its own targets are.
   bool FitsWithout(const Entry& entry, const std::vector<preemption::Target>& gone) const;
+  // Its place was taken in this cycle: what it holds stays booked, and nobody can preempt it.
+  void MarkReplaced(const preemption::ReservedWorkload* workload) { replaced_.insert(workload); }
 
  private:
   struct Attempt {
@@ -64,14 +70,15 @@ class Nominator {
   // workload that asks for one resource asks for the same victims for a flavor and as a whole.
   class Search {
    public:
-    explicit Search(preemption::Preemptor one) : preemptor(std::move(one)) {}
+    Search(preemption::Preemptor one, const preemption::Context& context)
+        : preemptor(std::move(one)), context_(context) {}
     preemption::Preemptor preemptor;
 
-    const std::vector<preemption::Target>& Find(const preemption::Context& context,
-                                                const quota::CellAmounts& requests,
+    const std::vector<preemption::Target>& Find(const quota::CellAmounts& requests,
                                                 const std::vector<quota::CellId>& contested);
 
    private:
+    const preemption::Context& context_;
     bool found_ = false;
     std::vector<preemption::Target> targets_;
   };
@@ -81,6 +88,13 @@ class Nominator {
   // flavors of that assignment.
   Attempt Try(const Entry& entry, const std::vector<int32_t>& counts,
               const flavor::Assignment* first) const;
+  // What it holds by the slice whose place it takes; empty without one.
+  std::vector<flavor::PodSetHolding> HoldingsOf(const Entry& entry) const;
+  // False when another variant of the workload makes this one pointless.
+  bool LookAtSiblings(Entry& entry) const;
+  const preemption::ReservedWorkload* FindReplaced(const queueing::WorkloadInfo& info) const;
+  // What a search for targets of this entry looks at; `own` is where it is kept when it differs.
+  const preemption::Context& ContextFor(const Entry& entry, preemption::Context& own) const;
   bool TryPartly(const Entry& entry, Attempt& attempt) const;
   void Adopt(Entry& entry, Attempt attempt) const;
   flavor::PreemptionOutcome Simulate(Search& search, const FlavorResource& cell,
@@ -92,6 +106,7 @@ class Nominator {
   const Snapshot& snapshot_;
   const queueing::QueueManager* queues_;
   preemption::Context context_;
+  absl::btree_set<const preemption::ReservedWorkload*> replaced_;
 };
 
 // How the conditions of a victim name the workload that needs its room.

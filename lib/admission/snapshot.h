@@ -45,6 +45,8 @@ struct CycleOptions {
   // Set: preemption and the order of a cycle follow dominant resource shares.
   std::optional<preemption::FairSharingRules> fair_sharing{};
   bool prioritize_non_borrowing = true;  // gate FairSharingPrioritizeNonBorrowing
+  bool elastic_jobs = true;              // gate ElasticJobsViaWorkloadSlices
+  bool reclaimable_pods = true;          // gate ReclaimablePods
 };
 
 struct Snapshot {
@@ -61,6 +63,9 @@ struct Snapshot {
   int64_t not_ready = 0;
   // Whether LocalQueue `a` used more than `b`, for usage-based ClusterQueues. Empty: feature off.
   std::function<bool(const ObjectKey& a, const ObjectKey& b)> used_more;
+  // The admitted variant of the same parent, nullptr for none. Empty: concurrent admission is off.
+  std::function<std::shared_ptr<const api::Workload>(const api::Workload& variant)>
+      admitted_sibling;
   CycleOptions options;
 
   const ClusterQueueSnapshot* FindClusterQueue(const std::string& name) const;

@@ -82,8 +82,10 @@ class Assigner {
       pod_set.count = input.count;
       pod_set.requests = *input.requests;
       if (covers_pods) pod_set.requests[kPods] = input.count;
+      if (input.holding != nullptr) pod_set.held = input.holding->amounts;
       assignment_.pod_sets.push_back(std::move(pod_set));
     }
+    ShareHoldings();
     for (const Group& group : Groups()) {
       if (!AssignGroup(group)) break;
     }
@@ -109,6 +111,39 @@ class Assigner {
     return groups;
   }
 
+  // What a pod set has and needs no more goes to the others of the workload that need more of the
+  // same resource in the same flavor; nobody holds more than it asks for.
+  void ShareHoldings() {
+    FlavorResourceAmounts spare;
+    const auto visit = [&](const auto& each) {
+      for (size_t i = 0; i < inputs_.size(); ++i) {
+        if (inputs_[i].holding == nullptr) continue;
+        for (const auto& [resource, flavor] : inputs_[i].holding->flavors) {
+          PodSetAssignment& pod_set = assignment_.pod_sets[i];
+          const auto wanted = pod_set.requests.find(resource);
+          each(spare[{flavor, resource}], pod_set.held[resource],
+               wanted == pod_set.requests.end() ? 0 : wanted->second);
+        }
+      }
+    };
+    visit([](int64_t& left, int64_t& held, int64_t wanted) {
+      left = SaturatingAdd(left, std::max<int64_t>(0, SaturatingSub(held, wanted)));
+      held = std::min(held, wanted);
+    });
+    visit([](int64_t& left, int64_t& held, int64_t wanted) {
+      const int64_t more = std::min(left, wanted - held);
+      left -= more;
+      held += more;
+    });
+  }
+
+  // What the pod set needs beyond what it has.
+  static int64_t Needed(const PodSetAssignment& pod_set, const ResourceName& resource,
+                        int64_t amount) {
+    const auto held = pod_set.held.find(resource);
+    return held == pod_set.held.end() ? amount : SaturatingSub(amount, held->second);
+  }
+
   const api::ResourceGroup* GroupOf(const ResourceName& resource) const {
     for (const api::ResourceGroup& group : queue_.spec.resource_groups) {
       const auto& covered = group.covered_resources;
@@ -120,8 +155,9 @@ class Assigner {
   Requests Sum(const Group& group) const {
     Requests sum;
     for (const size_t index : group) {
-      for (const auto& [resource, amount] : assignment_.pod_sets[index].requests) {
-        sum[resource] = SaturatingAdd(sum[resource], amount);
+      const PodSetAssignment& pod_set = assignment_.pod_sets[index];
+      for (const auto& [resource, amount] : pod_set.requests) {
+        sum[resource] = SaturatingAdd(sum[resource], Needed(pod_set, resource, amount));
       }
     }
     return sum;
@@ -157,7 +193,7 @@ class Assigner {
       pod_set.fits = true;
       for (const auto& [resource, choice] : pod_set.flavors) {
         int64_t& used = assignment_.usage[{choice.flavor, resource}];
-        used = SaturatingAdd(used, pod_set.requests.at(resource));
+        used = SaturatingAdd(used, Needed(pod_set, resource, pod_set.requests.at(resource)));
       }
     }
     return true;
@@ -195,6 +231,11 @@ class Assigner {
         break;
       }
     }
+    if (seen.empty() && context_.allowed != nullptr) {
+      Finding finding;
+      finding.kind = Finding::Kind::kNoneAllowed;
+      seen.emplace_back().attempt.findings.push_back(finding);
+    }
     const bool failed = best < 0 || !error_.empty();
     const bool fits = !failed && seen[static_cast<size_t>(best)].result.rank == Rank::kFit;
     Cause cause = Cause::kNone;
@@ -229,6 +270,10 @@ class Assigner {
   }
 
   bool Allowed(const Group& group, const FlavorName& name, const Requests& wanted) const {
+    if (context_.allowed != nullptr && std::find(context_.allowed->begin(), context_.allowed->end(),
+                                                 name) == context_.allowed->end()) {
+      return false;
+    }
     if (!context_.only_flavor) return true;
     for (const size_t index : group) {
       for (const auto& [resource, amount] : wanted) {
@@ -266,7 +311,9 @@ class Assigner {
   Candidate Try(const Group& group, const FlavorName& name, const Requests& wanted) {
     Candidate candidate;
     candidate.attempt.flavor = name;
-    if (std::optional<Finding> obstacle = Ineligible(group, name)) {
+    std::optional<Finding> obstacle = OtherThanReplaced(group, name, wanted);
+    if (!obstacle.has_value()) obstacle = Ineligible(group, name);
+    if (obstacle.has_value()) {
       candidate.result.rank = Rank::kNoFit;
       candidate.attempt.cause = Cause::kNoMatchingFlavor;
       candidate.attempt.findings.push_back(*std::move(obstacle));
@@ -285,6 +332,22 @@ class Assigner {
     candidate.attempt.borrow_level = candidate.result.level;
     if (candidate.result.rank != Rank::kNoFit) candidate.attempt.cause = Cause::kNone;
     return candidate;
+  }
+
+  std::optional<Finding> OtherThanReplaced(const Group& group, const FlavorName& name,
+                                           const Requests& wanted) const {
+    for (const size_t index : group) {
+      if (inputs_[index].holding == nullptr) continue;
+      for (const auto& [resource, flavor] : inputs_[index].holding->flavors) {
+        if (flavor == name || !wanted.contains(resource)) continue;
+        Finding finding;
+        finding.kind = Finding::Kind::kOtherThanReplaced;
+        finding.flavor = name;
+        finding.replaced = flavor;
+        return finding;
+      }
+    }
+    return std::nullopt;
   }
 
   std::optional<Finding> Ineligible(const Group& group, const FlavorName& name) {
@@ -398,6 +461,17 @@ bool Assignment::HasUntriedFlavors() const {
 
 Assignment Assign(const AssignContext& context, const std::vector<PodSetInput>& pod_sets) {
   return Assigner(context, pod_sets).Run();
+}
+
+FlavorResourceAmounts WholeUsage(const std::vector<PodSetAssignment>& pod_sets) {
+  FlavorResourceAmounts usage;
+  for (const PodSetAssignment& pod_set : pod_sets) {
+    for (const auto& [resource, choice] : pod_set.flavors) {
+      int64_t& used = usage[{choice.flavor, resource}];
+      used = SaturatingAdd(used, pod_set.requests.at(resource));
+    }
+  }
+  return usage;
 }
 
 api::Admission MakeAdmission(const std::string& cluster_queue, const Assignment& assignment) {

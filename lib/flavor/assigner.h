@@ -4,11 +4,14 @@
 // Per group of resources the flavors of the ClusterQueue are scanned in its order: a flavor is
 // eligible when its taints are tolerated and its node labels match the pod's node selector and
 // required node affinity; then the quota decides; `flavorFungibility` says where the scan stops.
+// A workload that takes the place of another one (a slice of an elastic job) needs only what it
+// asks for beyond that one, in the same flavors.
 //
 // Contract: pure; everything it found is data (Finding), texts are made elsewhere. The quota tree
 // is only asked, never changed. Resource groups are searched in the order of the ClusterQueue's
 // spec. Sources: Kueue documentation "Cluster Queue" (flavor fungibility) and "Resource Flavor";
-// Kubernetes documentation "Taints and Tolerations", "Assigning Pods to Nodes"; KEP-582, KEP-8691.
+// Kubernetes documentation "Taints and Tolerations", "Assigning Pods to Nodes"; KEP-582, KEP-77,
+// KEP-8691.
 #pragma once
 
 #include <absl/container/btree_map.h>
@@ -48,14 +51,17 @@ struct Finding {
     kFlavorNotFound,      // there is no such ResourceFlavor
     kUntoleratedTaint,
     kAffinityMismatch,
-    kTopologyMismatch,  // the pod set asks for topology and the flavor has none, or reverse
-    kAboveMaximum,      // more than could ever be available
-    kNotEnoughUnused,   // more than is available now
+    kTopologyMismatch,   // the pod set asks for topology and the flavor has none, or reverse
+    kAboveMaximum,       // more than could ever be available
+    kNotEnoughUnused,    // more than is available now
+    kNoneAllowed,        // the ClusterQueue has none of the flavors that the workload may get
+    kOtherThanReplaced,  // the workload whose place it takes has another flavor, `replaced`
   };
   Kind kind = Kind::kResourceNotCovered;
   FlavorName flavor;
   ResourceName resource;
   std::optional<api::Taint> taint;  // kUntoleratedTaint
+  FlavorName replaced;              // kOtherThanReplaced
   // Amounts of the resource in the flavor.
   int64_t requested = 0;   // of this pod set (group)
   int64_t previously = 0;  // of pod sets of the same workload that were assigned before
@@ -89,6 +95,7 @@ struct PodSetAssignment {
   std::string name;
   int32_t count = 0;
   Requests requests;                                    // with "pods" where that is covered
+  Requests held;                                        // of these, what it has already
   absl::btree_map<ResourceName, FlavorChoice> flavors;  // empty when it does not fit
   std::vector<FlavorAttempt> attempts;
   std::vector<Finding> findings;  // why it does not fit or would have to preempt
@@ -102,7 +109,7 @@ struct Assignment {
   int borrow_level = 0;
   Cause cause = Cause::kNone;  // most severe over the pod sets
   std::vector<PodSetAssignment> pod_sets;
-  FlavorResourceAmounts usage;  // of everything that got a flavor
+  FlavorResourceAmounts usage;  // of everything that got a flavor, beyond what is held
 
   // Whether a scan stopped before the last flavor.
   bool HasUntriedFlavors() const;
@@ -133,18 +140,30 @@ struct AssignContext {
   PreemptionOracle preemption;  // may be empty
   // The only flavor that the resource of the pod set (by position) may get; "" or empty: any.
   std::function<FlavorName(size_t pod_set, const ResourceName&)> only_flavor;
+  // The flavors that the workload may get at all; nullptr: any.
+  const std::vector<FlavorName>* allowed = nullptr;
   // Position in the list of flavors at which the scan for the resource of the pod set begins. Empty
   // or past the end: 0.
   std::function<size_t(size_t pod_set, const ResourceName&)> start_at;
+};
+
+// What the same pod set has in the workload whose place is taken.
+struct PodSetHolding {
+  Requests amounts;  // with "pods" where that is covered
+  absl::btree_map<ResourceName, FlavorName> flavors;
 };
 
 struct PodSetInput {
   const api::PodSet* pod_set = nullptr;
   int32_t count = 0;
   const Requests* requests = nullptr;  // total of `count` pods, without "pods"
+  const PodSetHolding* holding = nullptr;
 };
 
 Assignment Assign(const AssignContext& context, const std::vector<PodSetInput>& pod_sets);
+
+// What the workload has in all when it gets the assignment; its usage where nothing was held.
+FlavorResourceAmounts WholeUsage(const std::vector<PodSetAssignment>& pod_sets);
 
 // status.admission for an assignment of mode kFit.
 api::Admission MakeAdmission(const std::string& cluster_queue, const Assignment& assignment);

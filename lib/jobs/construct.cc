@@ -96,6 +96,32 @@ std::optional<std::vector<api::PodSet>> ExpectedRunning(const state::World& worl
   return expected;
 }
 
+std::string NameFor(const state::World& world, const api::ObjectMeta& job,
+                    const std::string& extra) {
+  const bool short_names = world.settings().gates.Enabled("ShortWorkloadNames");
+  return WorkloadName({BatchJob::kKind, BatchJob::kGroup, job.name, job.uid, extra},
+                      short_names ? 63 : 253);
+}
+
+// Each size of a job has a generation of its own. Should a slice of this generation have ended
+// already, the next one gets another name.
+std::string NewSliceName(const state::World& world, const api::ObjectMeta& job) {
+  const std::string generation = std::to_string(job.generation);
+  std::string name = NameFor(world, job, generation);
+  for (int i = 1; world.workloads().Find({job.ns, name}) != nullptr; ++i) {
+    name = NameFor(world, job, fmt::format("{}_{}", generation, i));
+  }
+  return name;
+}
+
+void AddSliceAnnotations(Json& annotations, const std::string& name,
+                         const api::Workload* replaced) {
+  annotations.Set(api::kElasticJob, "true");
+  annotations.Set(api::kWorkloadSliceName, replaced == nullptr ? name : SliceName(*replaced));
+  if (replaced == nullptr) return;
+  annotations.Set(api::kWorkloadSliceReplacementFor, replaced->metadata.Key().ToString());
+}
+
 }  // namespace
 
 absl::StatusOr<ResolvedPriority> ResolvePriority(const state::World& world,
@@ -143,16 +169,25 @@ std::string PrebuiltName(const state::Settings& settings, const api::ObjectMeta&
   return annotation.size() > kMaxLabelValue ? annotation : std::string();
 }
 
+Json PodSetsJson(const state::World& world, const std::vector<api::PodSet>& pod_sets) {
+  Json sets = Json::MakeArray();
+  const bool partial = world.settings().gates.Enabled("PartialAdmission");
+  for (const api::PodSet& pod_set : pod_sets) sets.Append(PodSetJson(pod_set, partial));
+  return sets;
+}
+
+std::string SliceName(const api::Workload& workload) {
+  const std::string name = workload.metadata.Annotation(api::kWorkloadSliceName);
+  return name.empty() ? workload.metadata.name : name;
+}
+
 absl::StatusOr<Json> WorkloadSpec(const state::World& world, const api::ObjectMeta& job,
                                   const std::vector<api::PodSet>& pod_sets,
                                   std::optional<bool> active) {
   ASSIGN_OR_RETURN(const ResolvedPriority priority,
                    ResolvePriority(world, job.Label(api::kPriorityClassLabel), pod_sets));
   Json spec = Json::MakeObject();
-  Json sets = Json::MakeArray();
-  const bool partial = world.settings().gates.Enabled("PartialAdmission");
-  for (const api::PodSet& pod_set : pod_sets) sets.Append(PodSetJson(pod_set, partial));
-  spec.Set("podSets", std::move(sets));
+  spec.Set("podSets", PodSetsJson(world, pod_sets));
   if (const std::string queue = job.Label(api::kQueueNameLabel); !queue.empty()) {
     spec.Set("queueName", queue);
   }
@@ -166,12 +201,11 @@ absl::StatusOr<Json> WorkloadSpec(const state::World& world, const api::ObjectMe
 }
 
 absl::StatusOr<NewWorkload> ConstructWorkload(const state::World& world, const api::ObjectMeta& job,
-                                              std::vector<api::PodSet> pod_sets) {
+                                              std::vector<api::PodSet> pod_sets,
+                                              std::optional<Slice> slice) {
   ASSIGN_OR_RETURN(Json spec, WorkloadSpec(world, job, pod_sets, std::nullopt));
-  const bool short_names = world.settings().gates.Enabled("ShortWorkloadNames");
   NewWorkload workload;
-  workload.key = {job.ns, WorkloadName({BatchJob::kKind, BatchJob::kGroup, job.name, job.uid, ""},
-                                       short_names ? 63 : 253)};
+  workload.key = {job.ns, slice ? NewSliceName(world, job) : NameFor(world, job, "")};
   Json labels = Json::MakeObject();
   for (const std::string& key : world.settings().integrations.label_keys_to_copy) {
     if (const auto found = job.labels.find(key); found != job.labels.end()) {
@@ -187,6 +221,7 @@ absl::StatusOr<NewWorkload> ConstructWorkload(const state::World& world, const a
   if (!gates.empty() && world.settings().gates.Enabled("AdmissionGatedBy")) {
     annotations.Set(api::kAdmissionGatedBy, gates);
   }
+  if (slice) AddSliceAnnotations(annotations, workload.key.name, slice->replaced);
   Json metadata = Json::MakeObject({{"name", workload.key.name},
                                     {"namespace", workload.key.ns},
                                     {"labels", std::move(labels)},
@@ -224,6 +259,11 @@ absl::StatusOr<std::vector<PodSetInfo>> InfosOf(const state::World& world,
     }
     if (world.settings().gates.Enabled("TopologyAwareScheduling")) {
       info.annotations[api::kWorkloadAnnotation] = workload.metadata.name;
+    }
+    if (workload.metadata.Annotation(api::kElasticJob) == "true" &&
+        world.settings().gates.Enabled("ElasticJobsViaWorkloadSlices")) {
+      info.annotations[api::kWorkloadSliceName] = SliceName(workload);
+      info.labels[api::kManagedLabel] = api::kManagedElastic;
     }
     info.labels[api::kPodSetLabel] = assignment.name;
     if (world.settings().gates.Enabled("AssignQueueLabelsForPods")) {

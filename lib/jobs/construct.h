@@ -36,9 +36,18 @@ struct NewWorkload {
   ObjectKey key;
   api::Json body;  // the object to create
 };
-// The Workload of a job.
+// The Workload of a job. `slice`: it is elastic, and this is the next of its slices, which takes
+// the place of `replaced` (may be null).
+struct Slice {
+  const api::Workload* replaced = nullptr;
+};
 absl::StatusOr<NewWorkload> ConstructWorkload(const state::World& world, const api::ObjectMeta& job,
-                                              std::vector<api::PodSet> pod_sets);
+                                              std::vector<api::PodSet> pod_sets,
+                                              std::optional<Slice> slice = std::nullopt);
+// The name of the first Workload in the chain of slices that this one belongs to.
+std::string SliceName(const api::Workload& workload);
+// spec.podSets of a Workload.
+api::Json PodSetsJson(const state::World& world, const std::vector<api::PodSet>& pod_sets);
 // spec of that Workload, for an update in place; `active` keeps the given value.
 absl::StatusOr<api::Json> WorkloadSpec(const state::World& world, const api::ObjectMeta& job,
                                        const std::vector<api::PodSet>& pod_sets,

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "api/codec.h"
+#include "api/names.h"
 #include "base/status.h"
 
 namespace sluice::jobs {
@@ -84,6 +85,14 @@ absl::Status Merge(PodSetInfo& info, const PodSetInfo& update) {
 
 absl::Status MergeIntoTemplate(api::Json& pod_template, const PodSetInfo& info) {
   RETURN_IF_ERROR(MergeAt(pod_template, "metadata", "labels", info.labels));
+  // The names of Workloads change from slice to slice of an elastic job.
+  if (info.annotations.contains(api::kWorkloadSliceName)) {
+    for (const char* name : {api::kWorkloadSliceName, api::kWorkloadAnnotation}) {
+      if (api::Json* annotations = pod_template["metadata"].Find("annotations")) {
+        annotations->Erase(name);
+      }
+    }
+  }
   RETURN_IF_ERROR(MergeAt(pod_template, "metadata", "annotations", info.annotations));
   RETURN_IF_ERROR(MergeAt(pod_template, "spec", "nodeSelector", info.node_selector));
   api::Json& spec = pod_template["spec"];

@@ -7,6 +7,8 @@
 #include <array>
 #include <cctype>
 
+#include "api/kind.h"
+
 namespace sluice::jobs {
 namespace {
 
@@ -30,6 +32,18 @@ std::string WorkloadName(const WorkloadOwner& owner, size_t max_length) {
   std::string hashed = owner.kind + "\n" + owner.group + "\n" + owner.name + "\n" + owner.uid;
   if (!owner.extra.empty()) hashed += "\n" + owner.extra;
   return prefix + "-" + ShortHash(hashed);
+}
+
+std::string VariantName(const std::string& parent, const std::string& parent_uid,
+                        const std::string& flavor, size_t max_length) {
+  std::string prefix = parent;
+  const size_t dash = prefix.rfind('-');
+  if (dash != std::string::npos && prefix.size() - dash - 1 == kHashDigits) prefix.resize(dash);
+  prefix += "-variant-" + flavor;
+  prefix.resize(std::min(prefix.size(), max_length - kHashDigits - 1));
+  return prefix + "-" +
+         ShortHash(
+             fmt::format("Workload\n{}\n{}\n{}\n{}", api::kKueueGroup, parent, parent_uid, flavor));
 }
 
 }  // namespace sluice::jobs

@@ -21,4 +21,8 @@ struct WorkloadOwner {
 // max_length: 253, or 63 with short names.
 std::string WorkloadName(const WorkloadOwner& owner, size_t max_length = 253);
 
+// The name of the variant of a Workload for one flavor, where a Workload tries several at once.
+std::string VariantName(const std::string& parent, const std::string& parent_uid,
+                        const std::string& flavor, size_t max_length = 253);
+
 }  // namespace sluice::jobs

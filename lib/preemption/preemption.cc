@@ -52,6 +52,8 @@ const char* ReasonName(Reason reason) {
       return "InCohortFairSharing";
     case Reason::kInCohortReclaimWhileBorrowing:
       return "InCohortReclaimWhileBorrowing";
+    case Reason::kFlavorMigration:
+      return "FlavorMigration";
   }
   return "";
 }
@@ -66,6 +68,8 @@ const char* ReasonText(Reason reason) {
       return "Fair Sharing within the cohort";
     case Reason::kInCohortReclaimWhileBorrowing:
       return "reclamation within the cohort while borrowing";
+    case Reason::kFlavorMigration:
+      return "migration to more favorable resource flavor";
   }
   return "";
 }

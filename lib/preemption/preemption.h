@@ -47,6 +47,7 @@ enum class Reason {
   kInCohortReclamation,
   kInCohortFairSharing,
   kInCohortReclaimWhileBorrowing,
+  kFlavorMigration,  // a variant of the same workload gets a better flavor; no preemption
 };
 // The reason of the Preempted condition, and the words that messages use for it.
 const char* ReasonName(Reason reason);

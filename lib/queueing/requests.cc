@@ -347,26 +347,35 @@ std::vector<std::string> ValidateResources(const api::Workload& workload,
   return validator.Messages();
 }
 
+Requests AdmittedAmounts(const api::Workload& workload, const api::PodSetAssignment& assignment,
+                         bool reclaimable_pods) {
+  const auto& pod_sets = workload.spec.pod_sets;
+  const auto pod_set = std::find_if(pod_sets.begin(), pod_sets.end(), [&](const auto& candidate) {
+    return candidate.name == assignment.name;
+  });
+  const int64_t spec_count =
+      pod_set == pod_sets.end() ? assignment.count.value_or(0) : std::max(0, pod_set->count);
+  const int64_t assigned = assignment.count.value_or(static_cast<int32_t>(spec_count));
+  const int64_t reclaimable =
+      reclaimable_pods ? ReclaimableCount(workload, assignment.name) : int64_t{0};
+  const int64_t left = spec_count - std::min(spec_count, reclaimable);
+  Requests amounts;
+  for (const auto& [resource, flavor] : assignment.flavors) {
+    const auto quantity = assignment.resource_usage.find(resource);
+    if (quantity == assignment.resource_usage.end()) continue;
+    int64_t amount = std::max<int64_t>(0, AmountOf(resource, quantity->second));
+    if (left < assigned) amount = amount / assigned * left;
+    amounts[resource] = amount;
+  }
+  return amounts;
+}
+
 FlavorResourceAmounts AdmittedUsage(const api::Workload& workload, bool reclaimable_pods) {
   FlavorResourceAmounts usage;
   if (!workload.status.admission.has_value()) return usage;
   for (const api::PodSetAssignment& assignment : workload.status.admission->pod_set_assignments) {
-    const auto& pod_sets = workload.spec.pod_sets;
-    const auto pod_set = std::find_if(pod_sets.begin(), pod_sets.end(), [&](const auto& candidate) {
-      return candidate.name == assignment.name;
-    });
-    const int64_t spec_count =
-        pod_set == pod_sets.end() ? assignment.count.value_or(0) : std::max(0, pod_set->count);
-    const int64_t assigned = assignment.count.value_or(static_cast<int32_t>(spec_count));
-    const int64_t reclaimable =
-        reclaimable_pods ? ReclaimableCount(workload, assignment.name) : int64_t{0};
-    const int64_t left = spec_count - std::min(spec_count, reclaimable);
-    for (const auto& [resource, flavor] : assignment.flavors) {
-      auto quantity = assignment.resource_usage.find(resource);
-      if (quantity == assignment.resource_usage.end()) continue;
-      int64_t amount = std::max<int64_t>(0, AmountOf(resource, quantity->second));
-      if (left < assigned) amount = amount / assigned * left;
-      int64_t& total = usage[{flavor, resource}];
+    for (const auto& [resource, amount] : AdmittedAmounts(workload, assignment, reclaimable_pods)) {
+      int64_t& total = usage[{assignment.flavors.at(resource), resource}];
       total = SaturatingAdd(total, amount);
     }
   }

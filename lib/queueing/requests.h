@@ -73,6 +73,10 @@ std::vector<std::string> ValidateResources(const api::Workload& workload,
 // admission.
 FlavorResourceAmounts AdmittedUsage(const api::Workload& workload, bool reclaimable_pods = true);
 
+// The same, of one pod set of the admission, and of the pod set with that name in the spec.
+Requests AdmittedAmounts(const api::Workload& workload, const api::PodSetAssignment& assignment,
+                         bool reclaimable_pods = true);
+
 // Whether the workload's admission is counted as usage: quota reserved, active, not finished.
 bool HoldsQuota(const api::Workload& workload);
 

@@ -10,8 +10,6 @@
 namespace sluice::queueing {
 namespace {
 
-constexpr char kAllowedResourceFlavors[] = "kueue.x-k8s.io/workload-allowed-resource-flavors";
-
 // Text that is equal exactly when two workloads get the same answer. Every field ends in a byte
 // that cannot occur in it, so that fields cannot run into each other.
 class Signature {
@@ -113,7 +111,7 @@ EquivalenceClass Classify(const WorkloadInfo& info, const OrderOptions& options)
   }
   signature.Add(info.priority);
   if (options.concurrent_admission) {
-    signature.Add(info.workload->metadata.Annotation(kAllowedResourceFlavors));
+    signature.Add(info.workload->metadata.Annotation(api::kAllowedResourceFlavors));
   }
   for (size_t i = 0; i < info.requests.size(); ++i) {
     const api::PodSet& pod_set = info.workload->spec.pod_sets[i];
@@ -196,6 +194,17 @@ bool HasClosedPreemptionGate(const api::Workload& workload) {
       return state.name == gate && state.position == "Open";
     });
   });
+}
+
+std::optional<ObjectKey> ReplacedSlice(const api::Workload& workload) {
+  const std::string text = workload.metadata.Annotation(api::kWorkloadSliceReplacementFor);
+  const size_t slash = text.find('/');
+  if (slash == std::string::npos || text.substr(0, slash) != workload.metadata.ns) {
+    return std::nullopt;
+  }
+  ObjectKey key{workload.metadata.ns, text.substr(slash + 1)};
+  if (key.name.empty() || key.name == workload.metadata.name) return std::nullopt;
+  return key;
 }
 
 ObjectKey LocalQueueKey(const api::Workload& workload) {

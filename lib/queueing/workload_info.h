@@ -9,6 +9,7 @@
 #include <compare>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -72,6 +73,9 @@ bool IsAdmissible(const api::Workload& workload, const OrderOptions& options = {
 bool BackoffOver(const api::Workload& workload, absl::Time now);
 // A gate of the spec is not open. One without a state is closed.
 bool HasClosedPreemptionGate(const api::Workload& workload);
+// The workload whose place this one takes when it is admitted (a slice of an elastic job after the
+// first), in the same namespace; nullopt for others.
+std::optional<ObjectKey> ReplacedSlice(const api::Workload& workload);
 // Namespace and spec.queueName.
 ObjectKey LocalQueueKey(const api::Workload& workload);
 // "a sorts before b" within a ClusterQueue: priority, then time, then UID, then name.

@@ -9,6 +9,7 @@
 #include "api/names.h"
 #include "jobs/construct.h"
 #include "jobs/job_kind.h"
+#include "reconcile/job_slices.h"
 #include "reconcile/reconcilers.h"
 
 namespace sluice::reconcile {
@@ -50,10 +51,11 @@ class JobPass {
         options_(StatusOptionsOf(world.settings())),
         pod_sets_(
             BatchJob::PodSets(job, world.settings().gates.Enabled("TopologyAwareScheduling"))),
-        prebuilt_(jobs::PrebuiltName(world.settings(), job.metadata)) {}
+        prebuilt_(jobs::PrebuiltName(world.settings(), job.metadata)),
+        elastic_(IsElastic(world, job.metadata)) {}
 
   Plan Run() {
-    if (prebuilt_.empty() ? EnsureOne() : FindPrebuilt()) return std::move(plan_);
+    if (prebuilt_.empty() ? EnsureWorkload() : FindPrebuilt()) return std::move(plan_);
     if (workload_ != nullptr && world_.IsAssumed(workload_->metadata.Key())) {
       return std::move(plan_);  // its reply comes soon
     }
@@ -87,6 +89,32 @@ class JobPass {
     plan_.Add(FinalizersAction(api::Kind::kWorkload, workload.metadata.Key(),
                                Without(workload.metadata.finalizers, api::kResourceInUse),
                                workload.metadata.resource_version));
+  }
+
+  bool EnsureWorkload() {
+    if (!elastic_) return EnsureOne();
+    SliceStep step = NextSliceStep(world_, job_, pod_sets_, now_, plan_);
+    workload_ = step.workload;
+    running_ = step.running;
+    switch (step.next) {
+      case SliceStep::Next::kOrdinary:
+        workload_ = running_ = nullptr;
+        return EnsureOne();
+      case SliceStep::Next::kStop:
+        Stop(step.workload.get(), EvictionMessage(*step.workload));
+        return true;
+      case SliceStep::Next::kDone:
+        return true;
+      case SliceStep::Next::kUse:
+      case SliceStep::Next::kCreate:
+        return false;
+    }
+    return true;
+  }
+
+  static std::string EvictionMessage(const api::Workload& workload) {
+    const auto* evicted = api::FindCondition(workload.status.conditions, api::kEvicted);
+    return evicted == nullptr ? std::string() : evicted->message;
   }
 
   // Finds the Workload of this Job; others that it owns go. True when that took a write.
@@ -209,6 +237,11 @@ class JobPass {
       return true;
     }
     if (!workload_->metadata.Deleting()) return false;
+    // A slice that waits can go; the one that runs stays.
+    if (running_ != nullptr && running_ != workload_) {
+      RemoveFinalizer(*workload_);
+      return true;
+    }
     if (!Suspended() && !BatchJob::Finished(job_) && Stop(workload_.get(), "Workload is deleted")) {
       return true;
     }
@@ -250,12 +283,16 @@ class JobPass {
       plan_.RecheckAt(now_ + absl::Seconds(5));
       return true;
     }
-    if (!Suspended() && Stop(nullptr, "Missing Workload; unable to restore pod templates")) {
-      return true;
+    if (running_ == nullptr) {
+      if (!Suspended() && Stop(nullptr, "Missing Workload; unable to restore pod templates")) {
+        return true;
+      }
+      if (BatchJob::Active(job_)) return true;
     }
-    if (BatchJob::Active(job_)) return true;
+    std::optional<jobs::Slice> slice;
+    if (elastic_) slice = jobs::Slice{running_.get()};
     absl::StatusOr<jobs::NewWorkload> created =
-        jobs::ConstructWorkload(world_, job_.metadata, pod_sets_);
+        jobs::ConstructWorkload(world_, job_.metadata, SlicePodSets(running_, pod_sets_), slice);
     if (!created.ok()) return ComposeFailed(created.status());
     const ObjectKey key = created->key;
     plan_.Add(CreateAction(api::Kind::kWorkload, key, std::move(created->body)))
@@ -273,35 +310,37 @@ class JobPass {
       Json body = Json::MakeObject();
       body["metadata"]["annotations"].Set(api::kAdmissionGatedBy,
                                           gates.empty() ? Json() : Json(gates));
-      PatchWorkload(std::move(body));
+      PatchWorkload(*workload_, std::move(body));
       return true;
     }
-    return SyncPriority();
+    const bool changed = SyncPriority(*workload_);
+    const bool two = running_ != nullptr && running_ != workload_;
+    return (two && SyncPriority(*running_)) || changed;
   }
 
-  bool SyncPriority() {
-    const auto& ref = workload_->spec.priority_class_ref;
+  bool SyncPriority(const api::Workload& workload) {
+    const auto& ref = workload.spec.priority_class_ref;
     const std::string label = job_.metadata.Label(api::kPriorityClassLabel);
     if ((ref && ref->group != api::kKueueGroup) || (ref ? ref->name : "") == label ||
-        (!ref && Has(*workload_, api::kQuotaReserved))) {
+        (!ref && Has(workload, api::kQuotaReserved))) {
       return false;
     }
-    const auto priority = jobs::ResolvePriority(world_, label, workload_->spec.pod_sets);
+    const auto priority = jobs::ResolvePriority(world_, label, workload.spec.pod_sets);
     if (!priority.ok()) return ComposeFailed(priority.status());
-    if (priority->ref == ref && workload_->spec.priority == priority->value) return false;
+    if (priority->ref == ref && workload.spec.priority == priority->value) return false;
     Json body = Json::MakeObject();
     body["spec"].Set("priorityClassRef", priority->ref ? api::Encode(*priority->ref) : Json());
     body["spec"].Set("priority", static_cast<int64_t>(priority->value));
-    PatchWorkload(std::move(body));
+    PatchWorkload(workload, std::move(body));
     return true;
   }
 
-  void PatchWorkload(Json body) {
+  void PatchWorkload(const api::Workload& workload, Json body) {
     plan_
-        .Add(MergePatchAction(api::Kind::kWorkload, workload_->metadata.Key(), "", std::move(body),
-                              workload_->metadata.resource_version))
+        .Add(MergePatchAction(api::Kind::kWorkload, workload.metadata.Key(), "", std::move(body),
+                              workload.metadata.resource_version))
         .notes.push_back(JobNote(job_, false, "UpdatedWorkload",
-                                 "Updated Workload: " + workload_->metadata.Key().ToString()));
+                                 "Updated Workload: " + workload.metadata.Key().ToString()));
   }
 
   bool Reclaimable() {
@@ -396,7 +435,10 @@ class JobPass {
   void StartOrStop() {
     const bool admitted = Has(*workload_, api::kAdmitted);
     if (!Suspended()) {
-      if (!admitted) Stop(workload_.get(), "Not admitted by cluster queue");
+      // While a slice waits the one before it runs.
+      if (!admitted && running_ == nullptr) {
+        Stop(workload_.get(), "Not admitted by cluster queue");
+      }
       return;
     }
     if (admitted) return Start();
@@ -445,7 +487,10 @@ class JobPass {
   admission::StatusOptions options_;
   std::vector<api::PodSet> pod_sets_;
   std::string prebuilt_;
+  bool elastic_;
   std::shared_ptr<const api::Workload> workload_;
+  // Of an elastic Job: the slice that holds quota for what runs.
+  std::shared_ptr<const api::Workload> running_;
   Plan plan_;
 };
 
@@ -507,7 +552,10 @@ Plan ReconcileChild(const state::World& world, const api::Job& job, const api::J
       newest = workload;
     }
   }
-  if (newest != nullptr && Has(*newest, api::kAdmitted)) return plan;
+  const bool may_run =
+      newest != nullptr && (Has(*newest, api::kAdmitted) ||
+                            (IsElastic(world, ancestor.metadata) && !Has(*newest, api::kEvicted)));
+  if (may_run) return plan;
   Json body = Json::MakeObject();
   body["spec"].Set("suspend", true);
   plan.Add(JobPatchAction(job, {"", std::move(body)}))
@@ -539,7 +587,9 @@ Plan ReconcileJob(const state::World& world, const ObjectKey& key, absl::Time no
   }
   if (ancestor != nullptr) return ReconcileChild(world, *job, *ancestor);
   if (QueueName(*job).empty() && !settings.manage_jobs_without_queue_name) return {};
-  return JobPass(world, *job, now).Run();
+  Plan plan = JobPass(world, *job, now).Run();
+  if (plan.writes.empty() && IsElastic(world, job->metadata)) UngatePods(world, *job, plan);
+  return plan;
 }
 
 }  // namespace sluice::reconcile

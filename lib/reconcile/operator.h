@@ -115,12 +115,14 @@ class Operator {
   struct Eviction {
     std::string reason;  // of the Preempted condition
     std::string message;
-    Note preemptor;  // what is said on the workload that needs the room
+    Note preemptor;          // what is said on the workload that needs the room
+    bool migration = false;  // to another flavor, which is no preemption
   };
   struct WaitingText {
     std::string reason;
     std::string message;
     std::vector<queueing::PodSetRequests> requests;  // empty: not known here
+    bool gated = false;                              // a closed preemption gate holds it back
     absl::Time due = absl::InfinitePast();
   };
 

@@ -57,16 +57,20 @@ absl::Time Operator::SayWhyWaiting(const ObjectKey& key, const WaitingText& text
   const api::Condition* old = api::FindCondition(workload->status.conditions, api::kQuotaReserved);
   const bool same_reason =
       old != nullptr && old->status == api::ConditionStatus::kFalse && old->reason == reason;
-  if (same_reason) {
+  const bool unsaid =
+      text.gated && !api::IsTrue(workload->status.conditions, api::kBlockedOnPreemptionGates);
+  if (same_reason && !unsaid) {
     const auto said = said_at_.find(key);
     if (said != said_at_.end() && now - said->second < options_.waiting_text_interval) {
       return old->message == text.message ? kDone : said->second + options_.waiting_text_interval;
     }
   }
   api::Workload next = *workload;
+  const bool blocked = text.gated && admission::SetBlockedOnPreemptionGates(next, now);
   if (!admission::SetPending(next, reason, text.message,
                              text.requests.empty() ? nullptr : &text.requests, now,
-                             status_options)) {
+                             status_options) &&
+      !blocked) {
     return kDone;
   }
   waiting_pace_.Take();

@@ -88,7 +88,7 @@ void Operator::ReconcileDirty(absl::Time now) {
     const bool idle = plan.writes.empty() && plan.recheck == absl::InfiniteFuture();
     if (idle && ref.kind == api::Kind::kWorkload && !settling_.contains(ref.key)) DropTimer(ref);
     if (plan.waiting && !waiting_.contains(ref.key)) {
-      SetWaiting(ref.key, {plan.waiting->reason, plan.waiting->message, {}}, now);
+      SetWaiting(ref.key, {plan.waiting->reason, plan.waiting->message, {}, false}, now);
     }
     Execute(ref, std::move(plan), now);
   }

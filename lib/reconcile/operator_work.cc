@@ -25,7 +25,10 @@ void Operator::Admit(absl::Time now) {
         break;
       case admission::Decision::Kind::kWait:
       case admission::Decision::Kind::kPreempt:
-        SetWaiting(key, {decision.reason, decision.message, decision.info->requests}, now);
+        SetWaiting(key,
+                   {decision.reason, decision.message, decision.info->requests,
+                    decision.requeue.reason == queueing::RequeueReason::kPreemptionGated},
+                   now);
         break;
       case admission::Decision::Kind::kDrop:
         break;
@@ -44,6 +47,9 @@ void Operator::Reserve(const admission::Decision& decision, absl::Time now) {
   waiting_pace_.Give(options_.waiting_per_hundred_admissions);
   api::Workload next = *decision.info->workload;
   const auto cluster_queue = world_.cluster_queues().Find({"", decision.info->cluster_queue});
+  if (decision.replaces != nullptr) {
+    next.status.cluster_name = decision.replaces->status.cluster_name;
+  }
   admission::SetQuotaReservation(next, decision.admission,
                                  admission::RequiredChecks(*cluster_queue, &decision.admission),
                                  now, StatusOptionsOf(world_.settings()));
@@ -79,6 +85,7 @@ void Operator::Preempt(const admission::Decision& decision) {
                     key.ToString(), victim.workload->Uid(), victim.workload->cluster_queue,
                     preemption::ReasonText(victim.reason), decision.info->priority,
                     victim.workload->priority));
+    eviction.migration = victim.reason == preemption::Reason::kFlavorMigration;
     world_.AssumeEviction(key);
     evictions_.insert_or_assign(key, std::move(eviction));
   }
@@ -106,14 +113,17 @@ bool Operator::SendEviction(const ObjectKey& key, const Eviction& eviction, absl
     return true;
   }
   api::Workload next = *workload;
-  admission::SetEvicted(next, admission::kEvictedPreempted, "", eviction.message, now);
-  admission::SetPreempted(next, eviction.reason, eviction.message, now);
+  const char* cause =
+      eviction.migration ? admission::kEvictedFlavorMigration : admission::kEvictedPreempted;
+  admission::SetEvicted(next, cause, "", eviction.message, now);
   std::vector<Note> notes;
-  notes.push_back(WorkloadNote(next, kAdmissionSource, false,
-                               fmt::format("EvictedDueTo{}", admission::kEvictedPreempted),
+  notes.push_back(WorkloadNote(next, kAdmissionSource, false, fmt::format("EvictedDueTo{}", cause),
                                eviction.message));
-  notes.push_back(WorkloadNote(next, kAdmissionSource, false, api::kPreempted, eviction.message));
-  notes.push_back(eviction.preemptor);
+  if (!eviction.migration) {
+    admission::SetPreempted(next, eviction.reason, eviction.message, now);
+    notes.push_back(WorkloadNote(next, kAdmissionSource, false, api::kPreempted, eviction.message));
+    notes.push_back(eviction.preemptor);
+  }
   Send(WorkloadStatusAction(world_, std::move(next), now, true), ref, std::move(notes),
        Purpose::kEviction);
   return true;

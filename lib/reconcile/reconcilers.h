@@ -28,6 +28,9 @@ Plan ReconcileTopology(const state::World& world, const ObjectKey& key);
 // policies, deactivation, execution time, retention, orphans.
 Plan ReconcileWorkload(const state::World& world, const ObjectKey& key, absl::Time now);
 
+// A Workload that tries several flavors at once: its variants, and what it shows of them.
+Plan ReconcileParent(const state::World& world, const api::Workload& parent, absl::Time now);
+
 // A batch/v1 Job: its Workload, start, stop, readiness and end.
 Plan ReconcileJob(const state::World& world, const ObjectKey& key, absl::Time now);
 

@@ -24,9 +24,9 @@ WorkloadPass::WorkloadPass(const state::World& world, const api::Workload& workl
 }
 
 Plan WorkloadPass::Run() {
-  if (Orphan() || Finished() || workload_.metadata.Deleting() || Priority() || Checks() ||
-      Backoff() || Requeue() || Deactivate() || CheckResults() || Admit() || StopPolicies() ||
-      ExecutionTime() || PodsNotReady() || Waiting()) {
+  if (Orphan() || Finished() || Replaced() || workload_.metadata.Deleting() || Priority() ||
+      Checks() || PreemptionGates() || Backoff() || Requeue() || Deactivate() || CheckResults() ||
+      Admit() || StopPolicies() || ExecutionTime() || PodsNotReady() || Waiting()) {
     return std::move(plan_);
   }
   return std::move(plan_);
@@ -87,6 +87,23 @@ bool WorkloadPass::Finished() {
   return true;
 }
 
+// A later slice of the same elastic job holds the quota now. Nothing else is done about this one.
+bool WorkloadPass::Replaced() {
+  const auto next = world_.TakenOverBy(workload_.metadata.Key());
+  if (next == nullptr) return false;
+  if (world_.IsAssumed(next->metadata.Key())) return true;  // its reply comes soon
+  const auto known = [](const std::string& text) { return text.empty() ? "UNKNOWN" : text; };
+  const std::string message = fmt::format(
+      "Replaced to accommodate a workload (UID: {}, JobUID: {}) due to workload slice aggregation",
+      known(next->metadata.uid), known(next->metadata.Label(api::kJobUidLabel)));
+  api::Workload ended = workload_;
+  admission::SetFinished(ended, admission::kWorkloadSliceReplaced, message, now_);
+  WriteStatus(std::move(ended))
+      .notes.push_back(WorkloadNote(workload_, kWorkloadSource, false,
+                                    admission::kWorkloadSliceReplaced, message));
+  return true;
+}
+
 // The value of a WorkloadPriorityClass governs all Workloads that name it.
 bool WorkloadPass::Priority() {
   const auto& ref = workload_.spec.priority_class_ref;
@@ -105,10 +122,20 @@ bool WorkloadPass::Checks() {
   if (!QueueUsable()) return false;
   const api::Admission* held = workload_.status.admission ? &*workload_.status.admission : nullptr;
   api::Workload next = workload_;
-  if (!admission::SyncAdmissionChecks(next, admission::RequiredChecks(*cluster_queue_, held),
-                                      now_)) {
+  std::vector<std::string> required;
+  if (!world_.IsParent(workload_)) required = admission::RequiredChecks(*cluster_queue_, held);
+  if (!admission::SyncAdmissionChecks(next, required, now_)) {
     return false;
   }
+  WriteStatus(std::move(next));
+  return true;
+}
+
+// Whoever opens the gates finds an entry for each of them.
+bool WorkloadPass::PreemptionGates() {
+  if (!world_.settings().gates.Enabled("MultiKueueOrchestratedPreemption")) return false;
+  api::Workload next = workload_;
+  if (!admission::SyncPreemptionGates(next, now_)) return false;
   WriteStatus(std::move(next));
   return true;
 }
@@ -195,6 +222,13 @@ Plan ReconcileWorkload(const state::World& world, const ObjectKey& key, absl::Ti
   if (workload == nullptr || world.IsAssumed(key) ||
       world.Unreadable({api::Kind::kWorkload, key})) {
     return {};
+  }
+  if (world.IsParent(*workload)) {
+    Plan plan = ReconcileParent(world, *workload, now);
+    if (!plan.writes.empty()) return plan;
+    Plan own = WorkloadPass(world, *workload, now).Run();
+    own.RecheckAt(plan.recheck);
+    return own;
   }
   return WorkloadPass(world, *workload, now).Run();
 }

@@ -159,6 +159,7 @@ bool WorkloadPass::StopPolicies() {
 }
 
 bool WorkloadPass::ExecutionTime() {
+  if (IsVariant()) return false;  // its parent has the same limit
   if (!Admitted() || Evicted() || !IsActive(workload_) ||
       !workload_.spec.maximum_execution_time_seconds) {
     return false;

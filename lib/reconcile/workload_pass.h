@@ -16,6 +16,7 @@
 #include <string>
 
 #include "admission/conditions.h"
+#include "queueing/variants.h"
 #include "reconcile/reconcilers.h"
 #include "state/spec_defaults.h"
 
@@ -35,8 +36,10 @@ class WorkloadPass {
   // workload.cc: what it is, and what admission checks say.
   bool Orphan();
   bool Finished();
+  bool Replaced();
   bool Priority();
   bool Checks();
+  bool PreemptionGates();
   bool CheckResults();
   bool Admit();
 
@@ -53,6 +56,10 @@ class WorkloadPass {
   // workload_waiting.cc: the reason why it waits, where it is not the cycle that says it.
   bool Waiting();
 
+  // One of several that try different flavors for the same job; its parent is looked at elsewhere.
+  bool IsVariant() const {
+    return world_.order_options().concurrent_admission && queueing::IsVariant(workload_);
+  }
   bool Reserved() const { return api::IsTrue(workload_.status.conditions, api::kQuotaReserved); }
   bool Admitted() const { return api::IsTrue(workload_.status.conditions, api::kAdmitted); }
   bool Evicted() const { return api::IsTrue(workload_.status.conditions, api::kEvicted); }

@@ -28,7 +28,8 @@ bool WorkloadPass::ReadyInFact() const {
 
 bool WorkloadPass::PodsNotReady() {
   const std::optional<state::WaitForPodsReady>& wait = world_.settings().wait_for_pods_ready;
-  if (!wait) return false;
+  // The pods are those of the parent, which gives up for both.
+  if (!wait || IsVariant()) return false;
   const std::optional<admission::PodsReadyDeadline> deadline =
       admission::PodsReadyDeadlineOf(workload_, {wait->timeout, wait->recovery_timeout});
   if (!deadline) return false;

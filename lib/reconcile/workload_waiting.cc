@@ -58,6 +58,11 @@ bool WorkloadPass::WaitingInQueue(const api::Condition* current) {
   if (!gates.empty() && world_.settings().gates.Enabled("AdmissionGatedBy")) {
     return SayWaiting(admission::kAdmissionGated, "Admission is gated by: " + gates);
   }
+  // What the cycle said about a preemption gate stays until it says something else.
+  if (reason == admission::kAdmissionGated &&
+      api::IsTrue(workload_.status.conditions, api::kBlockedOnPreemptionGates)) {
+    return false;
+  }
   if (reason == admission::kAdmissionGated) {
     if (!SayWaiting(admission::kPendingEvaluation,
                     "AdmissionGatedBy cleared, waiting for quota reservation")) {

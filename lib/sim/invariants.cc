@@ -3,6 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <limits>
+#include <map>
+#include <set>
 #include <tuple>
 
 #include "api/codec.h"
@@ -25,8 +28,12 @@ bool ConditionTrue(const Json& object, const char* type) {
   });
 }
 
-// Finished or deactivated Workloads hold nothing, whatever their conditions say.
+// Finished or deactivated Workloads hold nothing, whatever their conditions say; what the parent of
+// variants shows is held by one of those.
 bool Holds(const Json& workload) {
+  if (!workload.GetString("metadata", "labels", api::kConcurrentAdmissionParent).empty()) {
+    return false;
+  }
   const Json* active = workload.Find("spec", "active");
   return ConditionTrue(workload, api::kQuotaReserved) && !ConditionTrue(workload, api::kFinished) &&
          (active == nullptr || active->AsBool(true));
@@ -38,8 +45,9 @@ int64_t Milli(const Json& quantity) {
   return parsed.ok() ? parsed->MilliValue() : 0;
 }
 
+// The pods of the pod set in the spec; without such a pod set there is no bound.
 int64_t CountOf(const Json& workload, const std::string& pod_set) {
-  int64_t count = 1;
+  int64_t count = std::numeric_limits<int64_t>::max();
   if (const Json* pod_sets = workload.Find("spec", "podSets")) {
     for (const Json& item : pod_sets->AsArray()) {
       if (item.GetString("name") != pod_set) continue;
@@ -69,7 +77,9 @@ void AddUsage(const Json& workload, absl::btree_map<std::string, int64_t>& usage
     if (flavors == nullptr || amounts == nullptr) continue;
     const Json* assigned = assignment.Find("count");
     const int64_t count = assigned == nullptr ? CountOf(workload, name) : assigned->AsInt();
-    const int64_t kept = std::max<int64_t>(count - Reclaimed(workload, name), 0);
+    // A pod set that shrank in place holds what it still asks for.
+    const int64_t asked = std::min(count, CountOf(workload, name));
+    const int64_t kept = std::max<int64_t>(asked - Reclaimed(workload, name), 0);
     for (const auto& [resource, amount] : amounts->AsObject()) {
       const std::string flavor = flavors->GetString(resource);
       const int64_t total = Milli(amount);
@@ -79,12 +89,39 @@ void AddUsage(const Json& workload, absl::btree_map<std::string, int64_t>& usage
   }
 }
 
+std::string NameOf(const Json& workload) {
+  return workload.GetString("metadata", "namespace") + "/" + workload.GetString("metadata", "name");
+}
+
+// Workloads whose place a slice of the same elastic job took. Both hold a reservation until the old
+// one has ended, but what the new one holds is all that the job has.
+std::set<std::string> TakenOver(const ApiServer& api) {
+  std::map<std::string, std::string> taken;  // and the ClusterQueue of the new one
+  api.ForEach(Kind::kWorkload, [&](const Json& workload) {
+    const std::string old =
+        workload.GetString("metadata", "annotations", api::kWorkloadSliceReplacementFor);
+    if (old.empty() || !Holds(workload)) return;
+    taken.emplace(old, workload.GetString("status", "admission", "clusterQueue"));
+  });
+  std::set<std::string> names;
+  if (taken.empty()) return names;
+  api.ForEach(Kind::kWorkload, [&](const Json& workload) {
+    const auto found = taken.find(NameOf(workload));
+    if (found != taken.end() && !ConditionTrue(workload, api::kEvicted) &&
+        workload.GetString("status", "admission", "clusterQueue") == found->second) {
+      names.insert(found->first);
+    }
+  });
+  return names;
+}
+
 }  // namespace
 
 absl::btree_map<std::string, int64_t> HeldQuota(const ApiServer& api) {
   absl::btree_map<std::string, int64_t> usage;
+  const std::set<std::string> taken_over = TakenOver(api);
   api.ForEach(Kind::kWorkload, [&](const Json& workload) {
-    if (Holds(workload)) AddUsage(workload, usage);
+    if (Holds(workload) && !taken_over.contains(NameOf(workload))) AddUsage(workload, usage);
   });
   return usage;
 }
@@ -121,9 +158,9 @@ Violations QuotaWatch::Check(const ApiServer& api) {
 Violations CheckJobs(const ApiServer& api) {
   Violations broken;
   absl::btree_map<std::string, std::string> holders;
+  const std::set<std::string> taken_over = TakenOver(api);
   api.ForEach(Kind::kWorkload, [&](const Json& workload) {
-    const std::string name =
-        workload.GetString("metadata", "namespace") + "/" + workload.GetString("metadata", "name");
+    const std::string name = NameOf(workload);
     const bool reserved = ConditionTrue(workload, api::kQuotaReserved);
     if (reserved && workload.Find("status", "admission") == nullptr) {
       broken.push_back(
@@ -137,8 +174,9 @@ Violations CheckJobs(const ApiServer& api) {
       broken.push_back(fmt::format("Workload {} is Admitted without QuotaReserved=True", name));
     }
     const Json* owners = workload.Find("metadata", "ownerReferences");
-    if (!Holds(workload) || owners == nullptr) return;
+    if (!Holds(workload) || owners == nullptr || taken_over.contains(name)) return;
     for (const Json& owner : owners->AsArray()) {
+      if (owner.GetString("kind") == "Workload") continue;  // variants compete
       const auto [first, fresh] = holders.emplace(owner.GetString("uid"), name);
       if (!fresh) {
         broken.push_back(fmt::format("Workloads {} and {} hold quota for one {} {}", first->second,
@@ -155,7 +193,10 @@ Violations CheckTotals(const state::World& world) {
   int64_t not_ready = 0;
   for (const auto& [key, stored] : world.workloads().all()) {
     const auto workload = world.AssumedOrStored(key);
-    if (!queueing::HoldsQuota(*workload) || !workload->status.admission) continue;
+    if (!queueing::HoldsQuota(*workload) || !workload->status.admission ||
+        world.TakenOverBy(key) != nullptr || world.IsParent(*workload)) {
+      continue;
+    }
     state::QueueTotals& totals = expected[workload->status.admission->cluster_queue];
     const FlavorResourceAmounts usage =
         queueing::AdmittedUsage(*workload, world.settings().gates.Enabled("ReclaimablePods"));

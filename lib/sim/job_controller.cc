@@ -97,6 +97,7 @@ void JobController::Reconcile(const Json& job, absl::Time now) {
     state.succeeded = Number(job, "status", "succeeded", 0);
     state.failed_pods = Number(job, "status", "failed", 0);
   }
+  StartUngated(state, job, now);
   AdvancePods(state, job, now);
   FailPods(state, job);
   if (Ended(job) || !job.GetString("metadata", "deletionTimestamp").empty() || Suspended(job)) {
@@ -105,6 +106,7 @@ void JobController::Reconcile(const Json& job, absl::Time now) {
     MakePods(state, job, now);
     AdvancePods(state, job, now);
   }
+  DropObjects(state, key, now);
   Json status = StatusOf(state, job, now);
   const Json* old = job.Find("status");
   if (old != nullptr ? *old == status : status.AsObject().empty()) return;
@@ -144,7 +146,64 @@ void JobController::FailPods(JobState& state, const Json& job) const {
   }
 }
 
-void JobController::MakePods(JobState& state, const Json& job, absl::Time now) const {
+void JobController::SetTimes(Pod& pod, const Json& job, absl::Time now) const {
+  pod.ready_at = now + TimeOf(job, kReadySecondsAnnotation, pod.index, options_.readiness_delay);
+  pod.ends_at = now + TimeOf(job, kRunSecondsAnnotation, pod.index, absl::InfiniteDuration());
+}
+
+void JobController::StartUngated(JobState& state, const Json& job, absl::Time now) {
+  const std::string ns = job.GetString("metadata", "namespace");
+  for (Pod& pod : state.pods) {
+    if (!pod.gated) continue;
+    const Json* object = api_.Find(Kind::kPod, {ns, pod.object});
+    if (object == nullptr) continue;
+    const Json* gates = object->Find("spec", "schedulingGates");
+    if (gates != nullptr && !gates->AsArray().empty()) continue;
+    pod.gated = false;
+    SetTimes(pod, job, now);
+  }
+}
+
+void JobController::CreateObject(JobState& state, Pod& pod, const Json& job, absl::Time now) {
+  pod.object = fmt::format("{}-{}", job.GetString("metadata", "name"), state.named++);
+  pod.gated = true;
+  pod.ready_at = pod.ends_at = absl::InfiniteFuture();
+  state::Action action;
+  action.verb = state::Verb::kCreate;
+  action.kind = Kind::kPod;
+  action.key = {job.GetString("metadata", "namespace"), pod.object};
+  action.body = *job.Find("spec", "template");
+  action.body["metadata"].Set("name", pod.object);
+  action.body["metadata"].Set(
+      "ownerReferences",
+      Json::MakeArray({Json::MakeObject({{"apiVersion", "batch/v1"},
+                                         {"kind", "Job"},
+                                         {"name", job.GetString("metadata", "name")},
+                                         {"uid", job.GetString("metadata", "uid")},
+                                         {"controller", true}})}));
+  action.field_manager = "kube-controller-manager";
+  if (api_.Execute(action, now).ok()) state.objects.push_back(pod.object);
+}
+
+// Pods that are there no more leave no object behind.
+void JobController::DropObjects(JobState& state, const ObjectKey& job, absl::Time now) {
+  std::erase_if(state.objects, [&](const std::string& name) {
+    const bool lives = std::any_of(state.pods.begin(), state.pods.end(),
+                                   [&](const Pod& pod) { return pod.object == name; });
+    if (lives) return false;
+    state::Action action;
+    action.verb = state::Verb::kDelete;
+    action.kind = Kind::kPod;
+    action.key = {job.ns, name};
+    action.field_manager = "kube-controller-manager";
+    api_.Execute(action, now);
+    return true;
+  });
+}
+
+void JobController::MakePods(JobState& state, const Json& job, absl::Time now) {
+  const Json* gates = job.Find("spec", "template", "spec", "schedulingGates");
+  const bool gated = gates != nullptr && !gates->AsArray().empty();
   const int64_t left = Completions(job) - state.succeeded;
   const int64_t wanted = state.failed ? 0 : std::min(Parallelism(job), left);
   int64_t live = std::count_if(state.pods.begin(), state.pods.end(), [](const Pod& pod) {
@@ -153,15 +212,18 @@ void JobController::MakePods(JobState& state, const Json& job, absl::Time now) c
   for (; live < wanted; ++live) {
     Pod pod;
     pod.index = state.started++;
-    pod.ready_at = now + TimeOf(job, kReadySecondsAnnotation, pod.index, options_.readiness_delay);
-    pod.ends_at = now + TimeOf(job, kRunSecondsAnnotation, pod.index, absl::InfiniteDuration());
+    SetTimes(pod, job, now);
+    if (gated) CreateObject(state, pod, job, now);
     state.pods.push_back(pod);
   }
-  for (Pod& pod : state.pods) {
-    if (live <= wanted) break;
-    if (pod.gone_at != absl::InfiniteFuture()) continue;
-    pod.gone_at = now;
-    --live;
+  // Those that did not start yet go first.
+  for (const bool waiting : {true, false}) {
+    for (Pod& pod : state.pods) {
+      if (live <= wanted) break;
+      if (pod.gone_at != absl::InfiniteFuture() || pod.gated != waiting) continue;
+      pod.gone_at = now;
+      --live;
+    }
   }
 }
 

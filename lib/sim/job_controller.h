@@ -11,7 +11,8 @@
 // fail and the Job controller replaces each by the next one.
 // A Job that becomes suspended loses its pods; they count as active for the time of the annotation
 // sluice.dev/stop-seconds (else of the option), then status.active is 0 and Suspended is True.
-// Pods are not API objects here. Any node fits.
+// Pods are not API objects here. Any node fits. Only those of a Job whose template has scheduling
+// gates are: they do not start before the last gate has been taken off.
 //
 // Writes only the status of Jobs, and only when it differs. Everything but the pods' start times
 // can be seen in the API. Single thread, deterministic. Source: Kubernetes documentation, "Jobs".
@@ -55,6 +56,8 @@ class JobController {
     absl::Time ends_at = absl::InfiniteFuture();
     absl::Time gone_at = absl::InfiniteFuture();  // set when it is being stopped
     int64_t index = 0;
+    std::string object;  // the name of its API object, "" for none
+    bool gated = false;
   };
   struct JobState {
     std::string uid;
@@ -64,12 +67,18 @@ class JobController {
     int64_t failed_pods = 0;
     std::vector<int64_t> completed_indexes;
     bool failed = false;
+    std::vector<std::string> objects;  // of pods, as far as they exist
+    int64_t named = 0;                 // pods that got a name so far
   };
 
   void Reconcile(const api::Json& job, absl::Time now);
   void AdvancePods(JobState& state, const api::Json& job, absl::Time now) const;
   void FailPods(JobState& state, const api::Json& job) const;
-  void MakePods(JobState& state, const api::Json& job, absl::Time now) const;
+  void MakePods(JobState& state, const api::Json& job, absl::Time now);
+  void StartUngated(JobState& state, const api::Json& job, absl::Time now);
+  void CreateObject(JobState& state, Pod& pod, const api::Json& job, absl::Time now);
+  void DropObjects(JobState& state, const ObjectKey& job, absl::Time now);
+  void SetTimes(Pod& pod, const api::Json& job, absl::Time now) const;
   void StopPods(JobState& state, const api::Json& job, absl::Time now) const;
   api::Json StatusOf(const JobState& state, const api::Json& job, absl::Time now) const;
 

@@ -27,6 +27,12 @@ NaiveTree::Amounts AmountsOf(const FlavorResourceAmounts& usage) {
   return amounts;
 }
 
+// What a slice of an elastic job has already by the one whose place it takes.
+int64_t HeldAlready(const flavor::PodSetAssignment& pod_set, const ResourceName& resource) {
+  const auto held = pod_set.held.find(resource);
+  return held == pod_set.held.end() ? 0 : QuantityOf(resource, held->second).MilliValue();
+}
+
 // Of a preemption decision.
 class PreemptionCheck {
  public:
@@ -44,7 +50,8 @@ class PreemptionCheck {
     for (const auto& pod_set : decision.explanation.pod_sets) {
       for (const auto& [resource, choice] : pod_set.flavors) {
         wanted_[choice.flavor + "/" + resource] +=
-            QuantityOf(resource, pod_set.requests.at(resource)).MilliValue();
+            QuantityOf(resource, pod_set.requests.at(resource)).MilliValue() -
+            HeldAlready(pod_set, resource);
       }
     }
   }
@@ -76,7 +83,10 @@ class PreemptionCheck {
   void Book() {
     for (const auto& [key, stored] : world_.workloads().all()) {
       const auto workload = world_.AssumedOrStored(key);
-      if (!queueing::HoldsQuota(*workload) || !workload->status.admission) continue;
+      if (!queueing::HoldsQuota(*workload) || !workload->status.admission ||
+          world_.TakenOverBy(key) != nullptr || world_.IsParent(*workload)) {
+        continue;
+      }
       const Held held{workload->status.admission->cluster_queue,
                       AmountsOf(queueing::AdmittedUsage(
                           *workload, world_.settings().gates.Enabled("ReclaimablePods")))};
@@ -220,7 +230,10 @@ Violations CheckPreemption(const state::World& world, const admission::Decision&
                                   [](const Victim& victim) { return !victim.ongoing; });
   // Decisions whose victims were chosen in an earlier cycle of the same round describe another
   // state of the tree.
-  if (!issued || decision.kind != admission::Decision::Kind::kPreempt) return {};
+  const bool migrates = std::any_of(
+      decision.victims.begin(), decision.victims.end(),
+      [](const Victim& victim) { return victim.reason == preemption::Reason::kFlavorMigration; });
+  if (migrates || !issued || decision.kind != admission::Decision::Kind::kPreempt) return {};
   return PreemptionCheck(world, decision).Run();
 }
 

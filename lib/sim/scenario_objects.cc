@@ -210,7 +210,7 @@ absl::Status LimitRange(const Words& words, Json& object) {
 bool PodWord(const Word& word, Json& pod_template) {
   Json& spec = pod_template["spec"];
   Json& container = spec["containers"].MutableArray().front();
-  if (LooksLikeResource(word.key)) {
+  if (word.key.find(':') == std::string::npos && LooksLikeResource(word.key)) {
     container["resources"]["requests"].Set(word.key, word.value);
   } else if (const std::string limit = After(word.key, "limit:"); !limit.empty()) {
     container["resources"]["limits"].Set(limit, word.value);
@@ -357,6 +357,10 @@ absl::Status Workload(const Words& words, Json& object) {
     } else if (word.key == "priority") {
       ASSIGN_OR_RETURN(const int64_t priority, Integer(word));
       spec.Set("priority", priority);
+    } else if (word.key == "gate") {
+      spec["preemptionGates"].Append(Json::MakeObject({{"name", word.value}}));
+    } else if (const std::string note = After(word.key, "annotation:"); !note.empty()) {
+      object["metadata"]["annotations"].Set(note, word.value);
     } else if (const std::string name = After(word.key, "podset:"); !name.empty()) {
       other = true;
       PodSetText pod_set(name);

@@ -26,6 +26,7 @@
 //       and stopping have one time
 //   workload NAME [queue=] [priority=N] [count=N] [mincount=N] [RESOURCE=AMOUNT]...
 //       [podset:NAME=WORD,WORD,...]... in place of the one pod set "main"
+//       [gate=NAME]... preemption gates [annotation:KEY=VALUE]...
 // All namespaced kinds take ns=NAME.
 #pragma once
 

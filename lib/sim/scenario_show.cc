@@ -162,6 +162,14 @@ std::string Extras(const Json& workload, absl::Time start) {
       !at.empty()) {
     add("requeue at " + Seconds(at, start));
   }
+  if (Is(Condition(workload, api::kBlockedOnPreemptionGates), "True")) {
+    add("blocked on preemption gates");
+  }
+  if (const Json* gates = workload.Find("status", "preemptionGates")) {
+    for (const Json& gate : gates->AsArray()) {
+      add(fmt::format("gate {} {}", gate.GetString("name"), gate.GetString("position")));
+    }
+  }
   if (const Json* count = workload.Find("status", "requeueState", "count")) {
     add(fmt::format("requeue count {}", count->AsInt()));
   }
@@ -271,6 +279,20 @@ std::string ShowPod(const Json& pod) {
   return managed ? text : text + ", not managed";
 }
 
+// Pods of an elastic Job that wait for their slice: ", 2 gated".
+std::string GatedPods(const ApiServer& api, const Json& job) {
+  int gated = 0;
+  api.ForEach(Kind::kPod, [&](const Json& pod) {
+    const Json* owners = pod.Find("metadata", "ownerReferences");
+    const Json* gates = pod.Find("spec", "schedulingGates");
+    if (owners == nullptr || gates == nullptr || gates->AsArray().empty()) return;
+    for (const Json& owner : owners->AsArray()) {
+      if (owner.GetString("uid") == job.GetString("metadata", "uid")) ++gated;
+    }
+  });
+  return gated == 0 ? "" : fmt::format(", {} gated", gated);
+}
+
 std::string ShowCohort(const Json& cohort) {
   const std::string parent = cohort.GetString("spec", "parentName");
   std::string text = parent.empty() ? "root" : "under " + parent;
@@ -329,7 +351,8 @@ std::string ShowAll(const ApiServer& api, Kind kind, absl::Time start) {
         lines.push_back(fmt::format("  wl {}: {}\n", Name(object), ShowWorkload(object, start)));
         break;
       case Kind::kJob:
-        lines.push_back(fmt::format("  job {}: {}\n", Name(object), ShowJob(object)));
+        lines.push_back(
+            fmt::format("  job {}: {}{}\n", Name(object), ShowJob(object), GatedPods(api, object)));
         break;
       case Kind::kPod:
         lines.push_back(fmt::format("  pod {}: {}\n", Name(object), ShowPod(object)));

@@ -74,6 +74,23 @@ void World::SetCycleOptions() {
   options.recompute_on_overlap = gates.Enabled("RecomputeAssignmentUponPreemptionTargetsOverlap");
   options.preserve_scan_progress = gates.Enabled("FlavorFungibilityPreserveScanProgress");
   options.prioritize_non_borrowing = gates.Enabled("FairSharingPrioritizeNonBorrowing");
+  if (gates.Enabled("ConcurrentAdmission")) {
+    snapshot_.admitted_sibling = [this](const api::Workload& variant) -> WorkloadPtr {
+      api::ObjectMeta parent;
+      parent.ns = variant.metadata.ns;
+      parent.name = variant.metadata.Controller()->name;
+      parent.uid = variant.metadata.Controller()->uid;
+      for (WorkloadPtr& sibling : VariantsOf(parent)) {
+        if (sibling->metadata.name != variant.metadata.name && queueing::HoldsQuota(*sibling) &&
+            api::IsTrue(sibling->status.conditions, api::kAdmitted)) {
+          return std::move(sibling);
+        }
+      }
+      return nullptr;
+    };
+  }
+  options.elastic_jobs = gates.Enabled("ElasticJobsViaWorkloadSlices");
+  options.reclaimable_pods = gates.Enabled("ReclaimablePods");
   options.block_admission =
       settings_.wait_for_pods_ready.has_value() && settings_.wait_for_pods_ready->block_admission;
   if (!settings_.fair_sharing.has_value()) return;
@@ -106,7 +123,9 @@ const std::vector<api::Kind>& World::WatchedKinds() {
 
 std::vector<api::Kind> World::WatchedKinds(const Settings& settings) {
   std::vector<api::Kind> kinds = WatchedKinds();
-  if (settings.integrations.Enabled(api::kPodFramework)) kinds.push_back(api::Kind::kPod);
+  if (settings.integrations.Enabled(api::kPodFramework) || WatchesSlicePods(settings)) {
+    kinds.push_back(api::Kind::kPod);
+  }
   return kinds;
 }
 
@@ -114,7 +133,14 @@ bool World::Watches(api::Kind kind) const {
   return std::find(kinds_.begin(), kinds_.end(), kind) != kinds_.end();
 }
 
-bool World::Synced() const { return synced_.size() == kinds_.size(); }
+bool World::Synced() const {
+  const bool all = synced_.size() == kinds_.size();
+  if (all || !Watches(api::Kind::kPod) || settings_.integrations.Enabled(api::kPodFramework)) {
+    return all;
+  }
+  // Pods of elastic jobs are waited for where they are needed.
+  return synced_.size() + 1 == kinds_.size() && !synced_.contains(api::Kind::kPod);
+}
 
 template <typename Visit>
 void World::WithStore(api::Kind kind, Visit visit) {
@@ -148,6 +174,11 @@ void World::WithStore(api::Kind kind, Visit visit) {
     default:
       SLUICE_CHECK(false, "kind {} is not watched", api::InfoOf(kind).name);
   }
+}
+
+bool World::WatchesSlicePods(const Settings& settings) {
+  return settings.gates.Enabled("ElasticJobsViaWorkloadSlices") &&
+         settings.integrations.Enabled("batch/job");
 }
 
 std::optional<Rejection> World::Apply(const ObjectEvent& event, absl::Time now, Refs& touched) {
@@ -195,9 +226,15 @@ void World::MarkSynced(api::Kind kind) {
 }
 
 std::optional<Rejection> World::TakePod(const ObjectEvent& event, Refs& touched) {
-  absl::btree_set<ObjectKey> keys;
-  const std::optional<std::string> error = pods_.Apply(event, templates_, keys);
-  for (const ObjectKey& key : keys) touched.insert({api::Kind::kPod, key});
+  absl::btree_set<ObjectKey> jobs;
+  slice_pods_.Apply(event, jobs);
+  for (const ObjectKey& job : jobs) touched.insert({api::Kind::kJob, job});
+  std::optional<std::string> error;
+  if (settings_.integrations.Enabled(api::kPodFramework)) {
+    absl::btree_set<ObjectKey> keys;
+    error = pods_.Apply(event, templates_, keys);
+    for (const ObjectKey& key : keys) touched.insert({api::Kind::kPod, key});
+  }
   if (event.type == ObjectEvent::Type::kListEnd) MarkSynced(api::Kind::kPod);
   if (!error) return std::nullopt;
   return Rejection{

@@ -29,6 +29,7 @@
 #include "state/pod_index.h"
 #include "state/ports.h"
 #include "state/settings.h"
+#include "state/slice_pods.h"
 #include "state/store.h"
 
 namespace sluice::state {
@@ -77,10 +78,13 @@ class World {
   // Every kind that decisions depend on has been listed.
   bool Synced() const;
   // Kinds that are always watched, and all that these settings need. Of pods only those with the
-  // label kueue.x-k8s.io/managed: "true" are needed.
+  // label kueue.x-k8s.io/managed: "true" or "elastic" are needed.
   static const std::vector<api::Kind>& WatchedKinds();
   static std::vector<api::Kind> WatchedKinds(const Settings& settings);
   bool Watches(api::Kind kind) const;
+  // Pods are watched for elastic jobs: those with the label kueue.x-k8s.io/managed: "elastic".
+  // Decisions about admission do not depend on them.
+  static bool WatchesSlicePods(const Settings& settings);
 
   // Counts `admitted` (the workload as it will be once the write lands) from now on.
   void Assume(std::shared_ptr<const api::Workload> admitted);
@@ -111,6 +115,7 @@ class World {
   const Store<api::Workload>& workloads() const { return workloads_; }
   const Store<api::Job>& jobs() const { return jobs_; }
   const PodIndex& pods() const { return pods_; }
+  const SlicePods& slice_pods() const { return slice_pods_; }
   const Store<api::Namespace>& namespaces() const { return namespaces_; }
   const Store<api::LimitRange>& limit_ranges() const { return limit_ranges_; }
   const Store<api::PriorityClass>& priority_classes() const { return priority_classes_; }
@@ -138,6 +143,14 @@ class World {
                                           const std::string& name) const;
   // The jobs whose reconcilers follow the Workload.
   void TouchOwners(const ObjectKey& key, const api::Workload& workload, Refs& touched) const;
+  // Where one Workload tries several flavors at once (queueing/variants.h): it only stands for its
+  // variants and is neither queued nor counted.
+  bool IsParent(const api::Workload& workload) const;
+  // The variants of that Workload, by name.
+  std::vector<std::shared_ptr<const api::Workload>> VariantsOf(const api::ObjectMeta& parent) const;
+  // The slice of an elastic job that took the place of this Workload: it holds quota for both, and
+  // this one counts no more, though it has not ended yet. nullptr for all others.
+  std::shared_ptr<const api::Workload> TakenOverBy(const ObjectKey& key) const;
   // Keys of the LocalQueues that point to the ClusterQueue.
   std::vector<ObjectKey> LocalQueuesOf(const std::string& cluster_queue) const;
   // Keys of Workloads that name that LocalQueue in their spec.
@@ -219,6 +232,8 @@ class World {
   void IndexWorkload(const ObjectKey& key, const api::Workload* before, const api::Workload* after);
   // Brings totals and quota in line with the workload as it is (or is assumed to be).
   void Account(const ObjectKey& key);
+  // The same for the slice whose place this one takes (may be null).
+  void AccountReplaced(const api::Workload* slice, Refs* touched = nullptr);
   void AddContribution(const Contribution& contribution, int32_t sign);
   // Puts the workload into its queue, refreshes it there, or takes it out. `anew`: what its
   // requests depend on beside the workload may have changed.
@@ -259,6 +274,7 @@ class World {
   Store<api::Workload> workloads_;
   Store<api::Job> jobs_;
   PodIndex pods_;
+  SlicePods slice_pods_;
   Store<api::Namespace> namespaces_;
   Store<api::LimitRange> limit_ranges_;
   Store<api::PriorityClass> priority_classes_;
@@ -286,6 +302,7 @@ class World {
   absl::btree_map<std::string, absl::btree_set<ObjectKey>> local_queues_by_cluster_queue_;
   absl::btree_map<std::string, absl::btree_set<std::string>> by_flavor_;
   absl::btree_map<std::string, absl::btree_set<std::string>> by_check_;
+  absl::btree_map<ObjectKey, absl::btree_set<ObjectKey>> slices_after_;  // by whom they replace
 
   std::optional<queueing::UsageLedger> usage_ledger_;
   queueing::QueueManager queues_;

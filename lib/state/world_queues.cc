@@ -39,6 +39,20 @@ std::vector<std::string> ChecksOf(const api::ClusterQueueSpec& spec) {
   return names;
 }
 
+bool IsConcurrent(const api::ClusterQueue* queue) {
+  return queue != nullptr && queue->spec.concurrent_admission_policy.has_value();
+}
+
+// Parents of variants are not queued, whatever they were before their ClusterQueue was known.
+void DropParents(World& world, const std::string& cluster_queue) {
+  for (const ObjectKey& queue : world.LocalQueuesOf(cluster_queue)) {
+    for (const ObjectKey& key : world.WorkloadsOfLocalQueue(queue)) {
+      const auto workload = world.workloads().Find(key);
+      if (workload != nullptr && world.IsParent(*workload)) world.queues().Remove(key);
+    }
+  }
+}
+
 }  // namespace
 
 void World::CohortChanged(const std::string& name, const api::Cohort* before,
@@ -112,6 +126,13 @@ void World::ClusterQueueChanged(const std::string& name, const api::ClusterQueue
     if (before != nullptr || Synced()) snapshot_.history.Clear();
     if (before != nullptr) index(*before, false);
     if (after != nullptr) index(*after, true);
+  }
+  // Its Workloads turn from queued ones into parents, or get other variants.
+  const bool variants = order_options_.concurrent_admission && spec_changed &&
+                        (IsConcurrent(before) || IsConcurrent(after.get()));
+  if (variants) {
+    TouchMembers(name, touched);
+    DropParents(*this, name);
   }
   if (after == nullptr) {
     const std::vector<std::string> tree = snapshot_.tree.TreeOf(name);

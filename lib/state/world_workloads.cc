@@ -6,6 +6,7 @@
 #include "admission/cycle.h"
 #include "api/names.h"
 #include "base/check.h"
+#include "queueing/variants.h"
 #include "state/spec_defaults.h"
 #include "state/world.h"
 
@@ -76,6 +77,8 @@ void World::WorkloadChanged(const ObjectKey& key, const api::Workload* before,
   }
   FollowEvictions(before, after, now);
   Account(key);
+  AccountReplaced(before, &touched);
+  AccountReplaced(after, &touched);
   FollowUsage(key, before, after, now);
   Enqueue(key, now);
 }
@@ -120,6 +123,7 @@ void World::TouchOwners(const ObjectKey& key, const api::Workload& workload, Ref
   }
   for (const api::OwnerReference& owner : workload.metadata.owner_references) {
     if (owner.kind == "Job") touched.insert({api::Kind::kJob, {key.ns, owner.name}});
+    if (owner.kind == "Workload") touched.insert({api::Kind::kWorkload, {key.ns, owner.name}});
     if (owner.kind == "Pod" && !of_group) touched.insert({api::Kind::kPod, {key.ns, owner.name}});
   }
 }
@@ -136,6 +140,16 @@ void World::IndexWorkload(const ObjectKey& key, const api::Workload* before,
   if (!both || queueing::LocalQueueKey(*before) != queueing::LocalQueueKey(*after)) {
     if (before != nullptr) remove(by_local_queue_, queueing::LocalQueueKey(*before));
     if (after != nullptr) by_local_queue_[queueing::LocalQueueKey(*after)].insert(key);
+  }
+  const auto replaced = [this](const api::Workload* workload) -> std::optional<ObjectKey> {
+    if (workload == nullptr || !snapshot_.options.elastic_jobs) return std::nullopt;
+    return queueing::ReplacedSlice(*workload);
+  };
+  const std::optional<ObjectKey> old_slice = replaced(before);
+  const std::optional<ObjectKey> new_slice = replaced(after);
+  if (old_slice != new_slice) {
+    if (old_slice) remove(slices_after_, *old_slice);
+    if (new_slice) slices_after_[*new_slice].insert(key);
   }
   // The Workload of a group has as many owners as pods, and few of its changes concern them.
   if (both && before->metadata.owner_references == after->metadata.owner_references) return;
@@ -181,7 +195,8 @@ void World::AddContribution(const Contribution& contribution, int32_t sign) {
 void World::Account(const ObjectKey& key) {
   const std::shared_ptr<const api::Workload> workload = AssumedOrStored(key);
   std::optional<Contribution> next;
-  if (workload != nullptr && queueing::HoldsQuota(*workload) && workload->status.admission) {
+  if (workload != nullptr && queueing::HoldsQuota(*workload) && workload->status.admission &&
+      TakenOverBy(key) == nullptr && !IsParent(*workload)) {
     next =
         Contribution{workload->status.admission->cluster_queue, queueing::LocalQueueKey(*workload),
                      queueing::AdmittedUsage(*workload, request_options_.reclaimable_pods),
@@ -216,6 +231,55 @@ void World::Account(const ObjectKey& key) {
     contributions_.emplace(key, *std::move(next));
   }
   ListReserved(key);
+}
+
+bool World::IsParent(const api::Workload& workload) const {
+  if (!order_options_.concurrent_admission || queueing::IsVariant(workload)) return false;
+  if (queueing::IsMarkedParent(workload)) return true;
+  // One that was admitted before the feature was there goes on as it is.
+  if (api::IsTrue(workload.status.conditions, api::kQuotaReserved)) return false;
+  const auto queue = cluster_queues_.Find({"", ClusterQueueOf(workload)});
+  return queue != nullptr && queue->spec.concurrent_admission_policy.has_value();
+}
+
+std::vector<std::shared_ptr<const api::Workload>> World::VariantsOf(
+    const api::ObjectMeta& parent) const {
+  std::vector<WorkloadPtr> variants;
+  for (const ObjectKey& key : WorkloadsOwnedBy(parent.ns, "Workload", parent.name)) {
+    WorkloadPtr variant = AssumedOrStored(key);
+    if (variant != nullptr && queueing::IsVariant(*variant) &&
+        variant->metadata.Controller()->uid == parent.uid) {
+      variants.push_back(std::move(variant));
+    }
+  }
+  return variants;
+}
+
+std::shared_ptr<const api::Workload> World::TakenOverBy(const ObjectKey& key) const {
+  const auto found = slices_after_.find(key);
+  if (found == slices_after_.end()) return nullptr;
+  const WorkloadPtr old = AssumedOrStored(key);
+  // One that was evicted gives its quota back by itself, when its pods have gone.
+  if (old == nullptr || !queueing::HoldsQuota(*old) || !old->status.admission ||
+      api::IsTrue(old->status.conditions, api::kEvicted)) {
+    return nullptr;
+  }
+  for (const ObjectKey& slice : found->second) {
+    WorkloadPtr next = AssumedOrStored(slice);
+    if (next != nullptr && queueing::HoldsQuota(*next) && next->status.admission &&
+        next->status.admission->cluster_queue == old->status.admission->cluster_queue) {
+      return next;
+    }
+  }
+  return nullptr;
+}
+
+void World::AccountReplaced(const api::Workload* slice, Refs* touched) {
+  if (slice == nullptr || !snapshot_.options.elastic_jobs) return;
+  const std::optional<ObjectKey> replaced = queueing::ReplacedSlice(*slice);
+  if (!replaced) return;
+  Account(*replaced);
+  if (touched != nullptr) touched->insert({api::Kind::kWorkload, *replaced});
 }
 
 void World::CountNotReady(bool before, bool after) {
@@ -274,7 +338,7 @@ void World::Enqueue(const ObjectKey& key, absl::Time now, bool anew) {
   std::string cluster_queue;
   // What a Workload asks for is not known while it cannot be read: it must not be admitted.
   if (workload != nullptr && !assumed_.contains(key) && !workload->metadata.Deleting() &&
-      !Unreadable({api::Kind::kWorkload, key}) &&
+      !Unreadable({api::Kind::kWorkload, key}) && !IsParent(*workload) &&
       queueing::IsAdmissible(*workload, order_options_)) {
     const ObjectKey queue_key = queueing::LocalQueueKey(*workload);
     const std::shared_ptr<const api::LocalQueue> queue = local_queues_.Find(queue_key);
@@ -320,12 +384,14 @@ void World::Assume(std::shared_ptr<const api::Workload> admitted) {
   queues_.Remove(key);
   assumed_.insert_or_assign(key, std::move(admitted));
   Account(key);
+  AccountReplaced(assumed_.at(key).get());
 }
 
 void World::Forget(const ObjectKey& key, absl::Time now, Refs& touched) {
   if (assumed_.erase(key) == 0) return;
   touched.insert({api::Kind::kWorkload, key});
   Account(key);
+  AccountReplaced(workloads_.Find(key).get(), &touched);
   DropEntryPenalty(key);
   Enqueue(key, now);
 }

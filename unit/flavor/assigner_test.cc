@@ -31,6 +31,8 @@ class Fixture {
   quota::Tree& tree() { return tree_; }
   AssignOptions options;
   PreemptionOracle preemption;
+  std::vector<PodSetHolding> holdings;  // one for each pod set, or none
+  std::optional<std::vector<FlavorName>> allowed;
 
   Assignment Try(const api::Workload& workload) const {
     AssignContext context;
@@ -42,6 +44,7 @@ class Fixture {
     context.tree = &tree_;
     context.options = options;
     context.preemption = preemption;
+    if (allowed.has_value()) context.allowed = &*allowed;
     std::vector<Requests> requests;
     std::vector<PodSetInput> inputs;
     requests.reserve(workload.spec.pod_sets.size());
@@ -50,7 +53,8 @@ class Fixture {
       Requests total = RequestsOf(container.resources.requests);
       for (auto& [resource, amount] : total) amount *= pod_set.count;
       requests.push_back(total);
-      inputs.push_back({&pod_set, pod_set.count, &requests.back()});
+      const PodSetHolding* holding = holdings.empty() ? nullptr : &holdings[inputs.size()];
+      inputs.push_back({&pod_set, pod_set.count, &requests.back(), holding});
     }
     return Assign(context, inputs);
   }
@@ -357,6 +361,75 @@ TEST_CASE("without fungibility the best rank wins whatever it borrows") {
   cluster.options.fungibility = false;
   cluster.Use("f1", "cpu", 5000);
   CHECK(Chosen(cluster.Try(build::Workload("w").Request("cpu", "4"))) == "f2");
+}
+
+TEST_CASE("a slice needs what it asks for beyond the one that it replaces") {
+  Fixture fixture(build::ClusterQueue("cq").Flavor("f", {{"cpu", "12"}}));
+  fixture.Use("f", "cpu", 9000);  // 6 of the old slice, 3 of another workload
+  PodSetHolding held;
+  held.amounts["cpu"] = 6000;
+  held.flavors["cpu"] = "f";
+  fixture.holdings = {held};
+  const Assignment four = fixture.Try(build::Workload("w").Count(4).Request("cpu", "2"));
+  CHECK(four.mode == Mode::kFit);
+  CHECK(four.usage == build::Amounts({{{"f", "cpu"}, 2000}}));
+  CHECK(WholeUsage(four.pod_sets) == build::Amounts({{{"f", "cpu"}, 8000}}));
+  const api::Admission admission = MakeAdmission("cq", four);
+  CHECK(admission.pod_set_assignments[0].count == 4);
+  CHECK(admission.pod_set_assignments[0].resource_usage.at("cpu").ToString() == "8");
+  const Assignment five = fixture.Try(build::Workload("w").Count(5).Request("cpu", "2"));
+  CHECK(five.mode == Mode::kPreempt);
+  CHECK(five.pod_sets[0].findings.at(0).Missing() == 1000);
+  // More than there is in all: only the difference is looked at.
+  const Assignment many = fixture.Try(build::Workload("w").Count(8).Request("cpu", "2"));
+  CHECK(many.cause != Cause::kExceedsMaxQuota);
+}
+
+TEST_CASE("a slice stays in the flavor of the one that it replaces") {
+  Fixture fixture(
+      build::ClusterQueue("cq").Flavor("f", {{"cpu", "6"}}).Flavor("g", {{"cpu", "20"}}));
+  fixture.Use("f", "cpu", 6000);
+  PodSetHolding held;
+  held.amounts["cpu"] = 4000;
+  held.flavors["cpu"] = "f";
+  fixture.holdings = {held};
+  const Assignment assignment = fixture.Try(build::Workload("w").Count(3).Request("cpu", "2"));
+  CHECK(assignment.mode != Mode::kFit);
+  const std::vector<FlavorAttempt>& attempts = assignment.pod_sets[0].attempts;
+  REQUIRE(attempts.size() == 2);
+  CHECK(attempts[1].findings.at(0).kind == Finding::Kind::kOtherThanReplaced);
+  CHECK(attempts[1].findings.at(0).replaced == "f");
+  CHECK(attempts[1].cause == Cause::kNoMatchingFlavor);
+}
+
+TEST_CASE("what one pod set of a slice gives back is there for another") {
+  Fixture fixture(build::ClusterQueue("cq").Flavor("f", {{"cpu", "6"}}));
+  fixture.Use("f", "cpu", 6000);
+  PodSetHolding a;
+  a.amounts["cpu"] = 2000;
+  a.flavors["cpu"] = "f";
+  PodSetHolding b = a;
+  b.amounts["cpu"] = 4000;
+  fixture.holdings = {a, b};
+  const auto sized = [](int32_t first, int32_t second) {
+    return build::Workload("w")
+        .PodSet("a", first)
+        .Request("cpu", "1")
+        .PodSet("b", second)
+        .Request("cpu", "1");
+  };
+  CHECK(fixture.Try(sized(3, 3)).mode == Mode::kFit);
+  CHECK(fixture.Try(sized(3, 4)).mode != Mode::kFit);
+}
+
+TEST_CASE("only allowed flavors are looked at") {
+  Fixture fixture(
+      build::ClusterQueue("cq").Flavor("f", {{"cpu", "6"}}).Flavor("g", {{"cpu", "6"}}));
+  fixture.allowed = {{"g"}};
+  const Assignment second = fixture.Try(build::Workload("w").Request("cpu", "2"));
+  CHECK(second.pod_sets[0].flavors.at("cpu").flavor == "g");
+  fixture.allowed = {{"h"}};
+  CHECK(fixture.Try(build::Workload("w").Request("cpu", "2")).mode == Mode::kNoFit);
 }
 
 }  // namespace

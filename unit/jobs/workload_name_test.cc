@@ -39,5 +39,12 @@ TEST_CASE("Workload names are those that other programs compute") {
   }
 }
 
+TEST_CASE("names of variants") {
+  CHECK(VariantName("job-train-a-9e32b", "wl-uid-1", "spot") == "job-train-a-variant-spot-ddd04");
+  // Only what looks like the hash of a name is left out.
+  CHECK(VariantName("by-hand", "u", "spot").starts_with("by-hand-variant-spot-"));
+  CHECK(VariantName(std::string(80, 'a') + "-12345", "u", "spot", 63).size() == 63);
+}
+
 }  // namespace
 }  // namespace sluice::jobs

@@ -1,0 +1,110 @@
+#include "state/slice_pods.h"
+
+#include <algorithm>
+
+#include "api/names.h"
+#include "state/store.h"
+
+namespace sluice::state {
+namespace {
+
+api::StringMap MapOf(const api::Json* json) {
+  api::StringMap map;
+  if (json == nullptr) return map;
+  for (const auto& [key, value] : json->AsObject()) map[key] = value.AsString();
+  return map;
+}
+
+SlicePodPtr Read(const api::Json& object) {
+  const auto pod = std::make_shared<SlicePod>();
+  pod->key = {object.GetString("metadata", "namespace"), object.GetString("metadata", "name")};
+  pod->uid = object.GetString("metadata", "uid");
+  pod->resource_version = object.GetString("metadata", "resourceVersion");
+  pod->annotations = MapOf(object.Find("metadata", "annotations"));
+  pod->node_selector = MapOf(object.Find("spec", "nodeSelector"));
+  pod->pod_set = object.GetString("metadata", "labels", api::kPodSetLabel);
+  for (const char* name : {api::kWorkloadSliceName, api::kWorkloadAnnotation}) {
+    const auto found = pod->annotations.find(name);
+    if (pod->chain.empty() && found != pod->annotations.end()) pod->chain = found->second;
+  }
+  if (const api::Json* owners = object.Find("metadata", "ownerReferences")) {
+    for (const api::Json& owner : owners->AsArray()) {
+      const api::Json* controller = owner.Find("controller");
+      if (controller != nullptr && controller->AsBool()) {
+        pod->job = {pod->key.ns, owner.GetString("name")};
+      }
+    }
+  }
+  if (const api::Json* gates = object.Find("spec", "schedulingGates")) {
+    for (const api::Json& gate : gates->AsArray()) pod->gates.push_back(gate.GetString("name"));
+  }
+  const std::string phase = object.GetString("status", "phase");
+  pod->ended = phase == "Succeeded" || phase == "Failed";
+  return pod;
+}
+
+}  // namespace
+
+bool SlicePod::Gated() const {
+  return std::find(gates.begin(), gates.end(), api::kElasticJob) != gates.end();
+}
+
+void SlicePods::Apply(const ObjectEvent& event, absl::btree_set<ObjectKey>& jobs) {
+  using Type = ObjectEvent::Type;
+  if (event.type == Type::kListBegin) {
+    listed_.clear();
+    listing_ = true;
+    return;
+  }
+  if (event.type == Type::kListEnd) {
+    std::vector<ObjectKey> gone;
+    for (const auto& [key, pod] : pods_) {
+      if (!listed_.contains(key)) gone.push_back(key);
+    }
+    for (const ObjectKey& key : gone) Erase(key, jobs);
+    // What could not be done before the list was complete can be done now.
+    if (!synced_) {
+      for (const auto& [key, pod] : pods_) jobs.insert(pod->job);
+    }
+    listing_ = false;
+    synced_ = true;
+    return;
+  }
+  const ObjectKey key{event.object.GetString("metadata", "namespace"),
+                      event.object.GetString("metadata", "name")};
+  if (listing_) listed_.insert(key);
+  const auto known = pods_.find(key);
+  const std::string version = event.object.GetString("metadata", "resourceVersion");
+  if (known != pods_.end() && NewerVersion(known->second->resource_version, version)) return;
+  const bool ours =
+      event.object.GetString("metadata", "labels", api::kManagedLabel) == api::kManagedElastic;
+  if (event.type == Type::kDelete || !ours) return Erase(key, jobs);
+  Put(key, Read(event.object), jobs);
+}
+
+void SlicePods::Put(const ObjectKey& key, SlicePodPtr pod, absl::btree_set<ObjectKey>& jobs) {
+  Erase(key, jobs);
+  jobs.insert(pod->job);
+  chains_[{key.ns, pod->chain}].insert(key);
+  pods_[key] = std::move(pod);
+}
+
+void SlicePods::Erase(const ObjectKey& key, absl::btree_set<ObjectKey>& jobs) {
+  const auto found = pods_.find(key);
+  if (found == pods_.end()) return;
+  jobs.insert(found->second->job);
+  const auto chain = chains_.find({key.ns, found->second->chain});
+  chain->second.erase(key);
+  if (chain->second.empty()) chains_.erase(chain);
+  pods_.erase(found);
+}
+
+std::vector<SlicePodPtr> SlicePods::Of(const std::string& ns, const std::string& chain) const {
+  std::vector<SlicePodPtr> pods;
+  const auto found = chains_.find({ns, chain});
+  if (found == chains_.end()) return pods;
+  for (const ObjectKey& key : found->second) pods.push_back(pods_.at(key));
+  return pods;
+}
+
+}  // namespace sluice::state
