@@ -10,6 +10,7 @@
 #include "jobs/construct.h"
 #include "jobs/job_kind.h"
 #include "reconcile/job_slices.h"
+#include "reconcile/reclaimable.h"
 #include "reconcile/reconcilers.h"
 
 namespace sluice::reconcile {
@@ -345,15 +346,9 @@ class JobPass {
 
   bool Reclaimable() {
     if (!world_.settings().gates.Enabled("ReclaimablePods")) return false;
-    std::vector<api::ReclaimablePod> pods = BatchJob::Reclaimable(job_);
-    for (api::ReclaimablePod& pod : pods) {
-      pod.count = std::min(pod.count, workload_->spec.pod_sets.front().count);
-    }
-    if (pods == workload_->status.reclaimable_pods) return false;
-    Json list = Json::MakeArray();
-    for (const api::ReclaimablePod& pod : pods) list.Append(api::Encode(pod));
-    ApplyOwn(Json::MakeObject({{"reclaimablePods", std::move(list)}}),
-             api::kReclaimablePodsManager);
+    std::optional<Json> status = ReclaimableStatus(*workload_, BatchJob::Reclaimable(job_));
+    if (!status.has_value()) return false;
+    ApplyOwn(*std::move(status), api::kReclaimablePodsManager);
     return true;
   }
 

@@ -10,6 +10,7 @@
 #include "api/pod_names.h"
 #include "jobs/pod.h"
 #include "jobs/pod_construct.h"
+#include "reconcile/reclaimable.h"
 
 namespace sluice::reconcile {
 
@@ -211,16 +212,9 @@ bool PodPass::SyncPriority() {
 
 bool PodPass::Reclaimable() {
   if (!IsGroup() || !Enabled("ReclaimablePods")) return false;
-  std::vector<api::ReclaimablePod> pods = jobs::GroupReclaimable(pods_);
-  for (api::ReclaimablePod& pod : pods) {
-    for (const api::PodSet& pod_set : workload_->spec.pod_sets) {
-      if (pod_set.name == pod.name) pod.count = std::min(pod.count, pod_set.count);
-    }
-  }
-  if (pods == workload_->status.reclaimable_pods) return false;
-  Json list = Json::MakeArray();
-  for (const api::ReclaimablePod& pod : pods) list.Append(api::Encode(pod));
-  ApplyOwn(Json::MakeObject({{"reclaimablePods", std::move(list)}}), api::kReclaimablePodsManager);
+  std::optional<Json> status = ReclaimableStatus(*workload_, jobs::GroupReclaimable(pods_));
+  if (!status.has_value()) return false;
+  ApplyOwn(*std::move(status), api::kReclaimablePodsManager);
   return true;
 }
 

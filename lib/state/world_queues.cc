@@ -53,6 +53,14 @@ void DropParents(World& world, const std::string& cluster_queue) {
   }
 }
 
+void SetUser(absl::btree_set<std::string>& users, const std::string& name, bool uses) {
+  if (uses) {
+    users.insert(name);
+  } else {
+    users.erase(name);
+  }
+}
+
 }  // namespace
 
 void World::CohortChanged(const std::string& name, const api::Cohort* before,
@@ -112,13 +120,11 @@ void World::ClusterQueueChanged(const std::string& name, const api::ClusterQueue
   const auto index = [&](const api::ClusterQueue& queue, bool add) {
     for (const std::string& flavor : FlavorsOf(queue.spec)) {
       touched.insert({api::Kind::kResourceFlavor, {"", flavor}});
-      add ? static_cast<void>(by_flavor_[flavor].insert(name))
-          : static_cast<void>(by_flavor_[flavor].erase(name));
+      SetUser(by_flavor_[flavor], name, add);
     }
     for (const std::string& check : ChecksOf(queue.spec)) {
       touched.insert({api::Kind::kAdmissionCheck, {"", check}});
-      add ? static_cast<void>(by_check_[check].insert(name))
-          : static_cast<void>(by_check_[check].erase(name));
+      SetUser(by_check_[check], name, add);
     }
   };
   const bool spec_changed = before == nullptr || after == nullptr || before->spec != after->spec;
@@ -145,9 +151,9 @@ void World::ClusterQueueChanged(const std::string& name, const api::ClusterQueue
     TouchMembers(name, touched);
     return;
   }
-  const bool stop_changed =
-      before != nullptr && before->spec.stop_policy != after->spec.stop_policy;
-  if (stop_changed) TouchMembers(name, touched);
+  if (before != nullptr && before->spec.stop_policy != after->spec.stop_policy) {
+    TouchMembers(name, touched);
+  }
   if (spec_changed) {
     const std::vector<std::string> tree = snapshot_.tree.TreeOf(name);
     if (settings_.fair_sharing) TouchTree(tree, touched);
@@ -160,9 +166,7 @@ void World::ClusterQueueChanged(const std::string& name, const api::ClusterQueue
                                    quota::Weight(FairWeight(after->spec.fair_sharing)));
     if (snapshot_.tree.InCycle(name) != was_in_cycle) TouchMembers(name, touched);
     // Their status lists its flavors.
-    for (const ObjectKey& key : LocalQueuesOf(name)) {
-      touched.insert({api::Kind::kLocalQueue, key});
-    }
+    for (const ObjectKey& key : LocalQueuesOf(name)) touched.insert({api::Kind::kLocalQueue, key});
     if (settings_.fair_sharing) TouchTree(snapshot_.tree.TreeOf(name), touched);
     releases_.insert(name);
   }

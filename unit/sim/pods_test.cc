@@ -238,11 +238,11 @@ class Chaos {
     }
     sim_.SetFaultHook(nullptr);
     sim_.RunUntilQuiet(sim_.now() + absl::Hours(3));
-    REQUIRE(sim_.Settled());
-    sim_.CheckSettled();
     if (std::getenv("SLUICE_SEED") != nullptr) {
       for (const std::string& text : sim_.trace()) UNSCOPED_INFO(text);
     }
+    REQUIRE(sim_.Settled());
+    sim_.CheckSettled();
     // One that was passed over together with its like may not have been told so.
     std::vector<std::string> violations = sim_.violations();
     std::erase_if(violations, [](const std::string& text) {
