@@ -33,6 +33,7 @@ var rarely = map[string]string{
 	"patch admissionchecks.kueue.x-k8s.io":             "the in-use finalizer, and there is no check here",
 	"patch topologies.kueue.x-k8s.io":                  "the in-use finalizer, and there is no topology here",
 	"patch events.events.k8s.io":                       "an event that repeats gets a count",
+	"patch jobs.batch/status":                          "the start time of a stopped Job, where the Job controller was not quicker",
 	"create secrets":                                   "the Secret of the certificates, if someone deleted it",
 	"create tokenreviews.authentication.k8s.io":        "somebody scrapes the metrics",
 	"create subjectaccessreviews.authorization.k8s.io": "somebody scrapes the metrics",
@@ -102,6 +103,9 @@ func exercise(t *testing.T) {
 	workload := c.ExpectWorkload(t, q.Namespace, first, "Admitted", "True", "")
 	c.MustPatch(t, harness.Kueue("Workload"), q.Namespace, workload.GetName(), `{"spec":{"active":false}}`)
 	c.ExpectFinished(t, q.Namespace, second)
+	elastic := harness.Job{Name: harness.Name("job"), Namespace: q.Namespace, Queue: q.Local, RunSeconds: "0.2"}.Object()
+	elastic.SetAnnotations(map[string]string{"kueue.x-k8s.io/elastic-job": "true"})
+	c.ExpectFinished(t, q.Namespace, c.MustCreate(t, elastic).GetName())
 	c.Delete(t, harness.JobKind, q.Namespace, first)
 	c.Delete(t, harness.Kueue("ClusterQueue"), "", q.Cluster)
 	c.Delete(t, harness.Kueue("ResourceFlavor"), "", q.Flavor)
