@@ -30,15 +30,6 @@ bool IsDnsLabel(const std::string& text) {
          std::all_of(text.begin(), text.end(), [&](char c) { return alnum(c) || c == '-'; });
 }
 
-Json OwnerOf(const api::ObjectMeta& job) {
-  return Json::MakeObject({{"apiVersion", BatchJob::kApiVersion},
-                           {"kind", BatchJob::kKind},
-                           {"name", job.name},
-                           {"uid", job.uid},
-                           {"controller", true},
-                           {"blockOwnerDeletion", true}});
-}
-
 Json PodSetJson(const api::PodSet& pod_set, bool partial_admission) {
   Json json = Json::MakeObject({{"name", pod_set.name},
                                 {"count", static_cast<int64_t>(pod_set.count)},
@@ -123,6 +114,16 @@ void AddSliceAnnotations(Json& annotations, const std::string& name,
 }
 
 }  // namespace
+
+Json ControllerReference(const std::string& api_version, const std::string& kind,
+                         const api::ObjectMeta& owner) {
+  return Json::MakeObject({{"apiVersion", api_version},
+                           {"kind", kind},
+                           {"name", owner.name},
+                           {"uid", owner.uid},
+                           {"controller", true},
+                           {"blockOwnerDeletion", true}});
+}
 
 absl::StatusOr<ResolvedPriority> ResolvePriority(const state::World& world,
                                                  const std::string& class_label,
@@ -222,11 +223,13 @@ absl::StatusOr<NewWorkload> ConstructWorkload(const state::World& world, const a
     annotations.Set(api::kAdmissionGatedBy, gates);
   }
   if (slice) AddSliceAnnotations(annotations, workload.key.name, slice->replaced);
-  Json metadata = Json::MakeObject({{"name", workload.key.name},
-                                    {"namespace", workload.key.ns},
-                                    {"labels", std::move(labels)},
-                                    {"finalizers", Json::MakeArray({api::kResourceInUse})},
-                                    {"ownerReferences", Json::MakeArray({OwnerOf(job)})}});
+  Json metadata = Json::MakeObject(
+      {{"name", workload.key.name},
+       {"namespace", workload.key.ns},
+       {"labels", std::move(labels)},
+       {"finalizers", Json::MakeArray({api::kResourceInUse})},
+       {"ownerReferences",
+        Json::MakeArray({ControllerReference(BatchJob::kApiVersion, BatchJob::kKind, job)})}});
   if (!annotations.AsObject().empty()) metadata.Set("annotations", std::move(annotations));
   workload.body = Json::MakeObject({{"apiVersion", api::ApiVersionOf(api::Kind::kWorkload)},
                                     {"kind", "Workload"},

@@ -32,6 +32,10 @@ std::optional<int32_t> MaxExecutionTime(const api::ObjectMeta& job);
 // The prebuilt Workload that the job names, "" for none.
 std::string PrebuiltName(const state::Settings& settings, const api::ObjectMeta& job);
 
+// An owner reference to what controls a Workload; it blocks the deletion of its owner.
+api::Json ControllerReference(const std::string& api_version, const std::string& kind,
+                              const api::ObjectMeta& owner);
+
 struct NewWorkload {
   ObjectKey key;
   api::Json body;  // the object to create

@@ -16,16 +16,11 @@ using state::ManagedPodPtr;
 
 constexpr size_t kMaxLabelValue = 63;
 
-Json OwnerOf(const ManagedPod& pod, bool controller) {
-  Json owner = Json::MakeObject({{"apiVersion", kPodApiVersion},
-                                 {"kind", kPodKind},
-                                 {"name", pod.metadata.name},
-                                 {"uid", pod.metadata.uid}});
-  if (controller) {
-    owner.Set("controller", true);
-    owner.Set("blockOwnerDeletion", true);
-  }
-  return owner;
+Json OwnerOf(const ManagedPod& pod) {
+  return Json::MakeObject({{"apiVersion", kPodApiVersion},
+                           {"kind", kPodKind},
+                           {"name", pod.metadata.name},
+                           {"uid", pod.metadata.uid}});
 }
 
 // Labels of the pods that the Workload receives. Pods that disagree make it impossible.
@@ -98,7 +93,7 @@ absl::StatusOr<NewWorkload> ConstructPodWorkload(const state::World& world, cons
   const std::string& uid = pod.metadata.uid;
   if (uid.size() <= kMaxLabelValue) parts.labels.Set(api::kJobUidLabel, uid);
   parts.annotations = Annotations(world, pod);
-  parts.owners = Json::MakeArray({OwnerOf(pod, true)});
+  parts.owners = Json::MakeArray({ControllerReference(kPodApiVersion, kPodKind, pod.metadata)});
   const size_t longest = world.settings().gates.Enabled("ShortWorkloadNames") ? 63 : 253;
   const std::string name = WorkloadName({kPodKind, "", pod.metadata.name, uid, ""}, longest);
   return Build({pod.metadata.ns, name}, std::move(parts));
@@ -114,7 +109,7 @@ absl::StatusOr<NewWorkload> ConstructGroupWorkload(const state::World& world, co
   parts.annotations = Annotations(world, first);
   parts.annotations.Set(api::kIsGroupWorkload, "true");
   parts.owners = Json::MakeArray();
-  for (const ManagedPodPtr& pod : kept) parts.owners.Append(OwnerOf(*pod, false));
+  for (const ManagedPodPtr& pod : kept) parts.owners.Append(OwnerOf(*pod));
   return Build({first.metadata.ns, first.group}, std::move(parts));
 }
 
@@ -125,7 +120,7 @@ Json::Array MissingOwners(const api::Workload& workload, const Pods& kept) {
   }
   Json::Array missing;
   for (const ManagedPodPtr& pod : kept) {
-    if (!known.contains(pod->metadata.uid)) missing.push_back(OwnerOf(*pod, false));
+    if (!known.contains(pod->metadata.uid)) missing.push_back(OwnerOf(*pod));
   }
   return missing;
 }

@@ -4,14 +4,13 @@
 #include <algorithm>
 
 #include "admission/conditions.h"
-#include "admission/pods_ready.h"
 #include "api/codec.h"
 #include "api/names.h"
 #include "jobs/construct.h"
 #include "jobs/job_kind.h"
 #include "reconcile/job_slices.h"
-#include "reconcile/reclaimable.h"
 #include "reconcile/reconcilers.h"
+#include "reconcile/workload_parts.h"
 
 namespace sluice::reconcile {
 namespace {
@@ -85,13 +84,6 @@ class JobPass {
     return plan_.Add(WorkloadStatusAction(world_, std::move(next), now_, true));
   }
 
-  void RemoveFinalizer(const api::Workload& workload) {
-    if (!workload.metadata.HasFinalizer(api::kResourceInUse)) return;
-    plan_.Add(FinalizersAction(api::Kind::kWorkload, workload.metadata.Key(),
-                               Without(workload.metadata.finalizers, api::kResourceInUse),
-                               workload.metadata.resource_version));
-  }
-
   bool EnsureWorkload() {
     if (!elastic_) return EnsureOne();
     SliceStep step = NextSliceStep(world_, job_, pod_sets_, now_, plan_);
@@ -155,7 +147,7 @@ class JobPass {
 
   void DeleteWorkload(const api::Workload& workload) {
     if (workload.metadata.HasFinalizer(api::kResourceInUse)) {
-      RemoveFinalizer(workload);
+      RemoveFinalizer(plan_, workload);
       if (workload.metadata.Deleting()) return;
     } else if (workload.metadata.Deleting()) {
       return;
@@ -199,22 +191,8 @@ class JobPass {
     const api::OwnerReference* owner = found->metadata.Controller();
     if (owner != nullptr && owner->uid != job_.metadata.uid) return false;
     if (owner == nullptr) {
-      Json reference = Json::MakeObject({{"apiVersion", BatchJob::kApiVersion},
-                                         {"kind", BatchJob::kKind},
-                                         {"name", job_.metadata.name},
-                                         {"uid", job_.metadata.uid},
-                                         {"controller", true},
-                                         {"blockOwnerDeletion", true}});
-      Json owners = Json::MakeArray();
-      for (const api::OwnerReference& other : found->metadata.owner_references) {
-        owners.Append(api::Encode(other));
-      }
-      owners.Append(std::move(reference));
-      Json body = Json::MakeObject();
-      body["metadata"].Set("ownerReferences", std::move(owners));
-      body["metadata"]["labels"].Set(api::kJobUidLabel, job_.metadata.uid);
-      plan_.Add(MergePatchAction(api::Kind::kWorkload, found->metadata.Key(), "", std::move(body),
-                                 found->metadata.resource_version));
+      plan_.Add(AdoptAction(*found, jobs::ControllerReference(BatchJob::kApiVersion,
+                                                              BatchJob::kKind, job_.metadata)));
       return true;
     }
     if (!Has(*found, api::kFinished) &&
@@ -234,19 +212,19 @@ class JobPass {
   bool WorkloadEnded() {
     if (workload_ == nullptr) return false;
     if (Has(*workload_, api::kFinished)) {
-      RemoveFinalizer(*workload_);
+      RemoveFinalizer(plan_, *workload_);
       return true;
     }
     if (!workload_->metadata.Deleting()) return false;
     // A slice that waits can go; the one that runs stays.
     if (running_ != nullptr && running_ != workload_) {
-      RemoveFinalizer(*workload_);
+      RemoveFinalizer(plan_, *workload_);
       return true;
     }
     if (!Suspended() && !BatchJob::Finished(job_) && Stop(workload_.get(), "Workload is deleted")) {
       return true;
     }
-    RemoveFinalizer(*workload_);
+    RemoveFinalizer(plan_, *workload_);
     return true;
   }
 
@@ -305,13 +283,9 @@ class JobPass {
   // What follows the Job while its Workload stays the same: the gate annotation and the priority.
   bool SyncFromJob() {
     if (!prebuilt_.empty()) return false;
-    const std::string gates = job_.metadata.Annotation(api::kAdmissionGatedBy);
-    const std::string known = workload_->metadata.Annotation(api::kAdmissionGatedBy);
-    if (gates != known && world_.settings().gates.Enabled("AdmissionGatedBy")) {
-      Json body = Json::MakeObject();
-      body["metadata"]["annotations"].Set(api::kAdmissionGatedBy,
-                                          gates.empty() ? Json() : Json(gates));
-      PatchWorkload(*workload_, std::move(body));
+    auto gates = GatedByPatch(*workload_, job_.metadata.Annotation(api::kAdmissionGatedBy));
+    if (gates.has_value() && world_.settings().gates.Enabled("AdmissionGatedBy")) {
+      PatchWorkload(*workload_, *std::move(gates));
       return true;
     }
     const bool changed = SyncPriority(*workload_);
@@ -329,10 +303,7 @@ class JobPass {
     const auto priority = jobs::ResolvePriority(world_, label, workload.spec.pod_sets);
     if (!priority.ok()) return ComposeFailed(priority.status());
     if (priority->ref == ref && workload.spec.priority == priority->value) return false;
-    Json body = Json::MakeObject();
-    body["spec"].Set("priorityClassRef", priority->ref ? api::Encode(*priority->ref) : Json());
-    body["spec"].Set("priority", static_cast<int64_t>(priority->value));
-    PatchWorkload(workload, std::move(body));
+    PatchWorkload(workload, PriorityPatch(*priority));
     return true;
   }
 
@@ -348,38 +319,16 @@ class JobPass {
     if (!world_.settings().gates.Enabled("ReclaimablePods")) return false;
     std::optional<Json> status = ReclaimableStatus(*workload_, BatchJob::Reclaimable(job_));
     if (!status.has_value()) return false;
-    ApplyOwn(*std::move(status), api::kReclaimablePodsManager);
+    plan_.Add(OwnPartAction(*workload_, *std::move(status), api::kReclaimablePodsManager));
     return true;
-  }
-
-  // Server-side apply of a part of the Workload's status that has a manager of its own.
-  void ApplyOwn(Json status, const char* manager) {
-    const api::ObjectMeta& metadata = workload_->metadata;
-    Json body = Json::MakeObject(
-        {{"apiVersion", api::ApiVersionOf(api::Kind::kWorkload)},
-         {"kind", "Workload"},
-         {"metadata", Json::MakeObject({{"name", metadata.name},
-                                        {"namespace", metadata.ns},
-                                        {"uid", metadata.uid},
-                                        {"resourceVersion", metadata.resource_version}})},
-         {"status", std::move(status)}});
-    plan_.Add(ApplyStatusAction(api::Kind::kWorkload, metadata.Key(), std::move(body), manager));
   }
 
   bool PodsReady() {
     if (!world_.settings().wait_for_pods_ready) return false;
-    const api::Condition* old = api::FindCondition(workload_->status.conditions, api::kPodsReady);
-    api::Condition next =
-        admission::PodsReadyCondition(*workload_, !Suspended() && BatchJob::PodsReady(job_));
-    if (old == nullptr && next.status == ConditionStatus::kFalse) {
-      return false;  // the first write about the admission brings it
-    }
-    if (old != nullptr && old->status == next.status && old->reason == next.reason) return false;
-    next.observed_generation = workload_->metadata.generation;
-    const bool flipped = old == nullptr || old->status != next.status;
-    next.last_transition_time = flipped ? now_ : old->last_transition_time.value_or(now_);
-    ApplyOwn(Json::MakeObject({{"conditions", Json::MakeArray({api::Encode(next)})}}),
-             api::kPodsReadyManager);
+    const bool ready = !Suspended() && BatchJob::PodsReady(job_);
+    std::optional<Json> status = PodsReadyStatus(*workload_, ready, now_);
+    if (!status.has_value()) return false;
+    plan_.Add(OwnPartAction(*workload_, *std::move(status), api::kPodsReadyManager));
     return true;
   }
 
@@ -504,10 +453,8 @@ Plan Finalize(const state::World& world, const ObjectKey& key, absl::Time now) {
       api::Workload next = *workload;
       admission::SetFinished(next, "OwnerNotFound", "The owner of the workload is gone", now);
       plan.Add(WorkloadStatusAction(world, std::move(next), now, true));
-    } else if (workload->metadata.HasFinalizer(api::kResourceInUse)) {
-      plan.Add(FinalizersAction(api::Kind::kWorkload, owned,
-                                Without(workload->metadata.finalizers, api::kResourceInUse),
-                                workload->metadata.resource_version));
+    } else {
+      RemoveFinalizer(plan, *workload);
     }
   }
   return plan;

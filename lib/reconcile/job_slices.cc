@@ -12,6 +12,7 @@
 #include "jobs/job_kind.h"
 #include "queueing/workload_info.h"
 #include "reconcile/reconcilers.h"
+#include "reconcile/workload_parts.h"
 
 namespace sluice::reconcile {
 namespace {
@@ -92,12 +93,7 @@ class SlicePass {
     }
     std::sort(live_.begin(), live_.end(), SliceCreatedBefore);
     std::sort(ended_.begin(), ended_.end(), SliceCreatedBefore);
-    for (const WorkloadPtr& slice : ended_) {
-      if (!slice->metadata.HasFinalizer(api::kResourceInUse)) continue;
-      plan_.Add(FinalizersAction(api::Kind::kWorkload, slice->metadata.Key(),
-                                 Without(slice->metadata.finalizers, api::kResourceInUse),
-                                 slice->metadata.resource_version));
-    }
+    for (const WorkloadPtr& slice : ended_) RemoveFinalizer(plan_, *slice);
     return plan_.writes.empty();
   }
 

@@ -19,6 +19,7 @@
 #include "queueing/variants.h"
 #include "queueing/workload_info.h"
 #include "reconcile/reconcilers.h"
+#include "reconcile/workload_parts.h"
 
 namespace sluice::reconcile {
 namespace {
@@ -169,12 +170,8 @@ class ParentPass {
     Json annotations = Json::MakeObject();
     for (const auto& [name, value] : from.annotations) annotations.Set(name, value);
     annotations.Set(api::kAllowedResourceFlavors, flavor);
-    Json owner = Json::MakeObject({{"apiVersion", api::ApiVersionOf(api::Kind::kWorkload)},
-                                   {"kind", "Workload"},
-                                   {"name", from.name},
-                                   {"uid", from.uid},
-                                   {"controller", true},
-                                   {"blockOwnerDeletion", true}});
+    Json owner =
+        jobs::ControllerReference(api::ApiVersionOf(api::Kind::kWorkload), "Workload", from);
     Json spec = api::Encode(parent_.spec);
     spec["preemptionGates"].Append(Json::MakeObject({{"name", api::kConcurrentAdmissionGate}}));
     Json metadata = Json::MakeObject({{"name", key.name},
@@ -333,17 +330,8 @@ class ParentPass {
     if (own != nullptr && own->status == ready->status && own->reason == ready->reason) {
       return false;
     }
-    const api::ObjectMeta& metadata = source->metadata;
-    Json body = Json::MakeObject(
-        {{"apiVersion", api::ApiVersionOf(api::Kind::kWorkload)},
-         {"kind", "Workload"},
-         {"metadata", Json::MakeObject({{"name", metadata.name},
-                                        {"namespace", metadata.ns},
-                                        {"uid", metadata.uid},
-                                        {"resourceVersion", metadata.resource_version}})},
-         {"status", Json::MakeObject({{"conditions", Json::MakeArray({api::Encode(*ready)})}})}});
-    plan_.Add(ApplyStatusAction(api::Kind::kWorkload, metadata.Key(), std::move(body),
-                                api::kPodsReadyManager));
+    Json status = Json::MakeObject({{"conditions", Json::MakeArray({api::Encode(*ready)})}});
+    plan_.Add(OwnPartAction(*source, std::move(status), api::kPodsReadyManager));
     return true;
   }
 

@@ -8,6 +8,7 @@
 #include "api/pod_names.h"
 #include "jobs/pod_construct.h"
 #include "reconcile/pod_pass.h"
+#include "reconcile/workload_parts.h"
 
 namespace sluice::reconcile {
 
@@ -66,7 +67,7 @@ bool PodPass::DropSurplus(const std::vector<std::shared_ptr<const api::Workload>
 
 void PodPass::DeleteWorkload(const api::Workload& workload) {
   if (workload.metadata.HasFinalizer(api::kResourceInUse)) {
-    RemoveFinalizer(workload);
+    RemoveFinalizer(plan_, workload);
     if (workload.metadata.Deleting()) return;
   } else if (workload.metadata.Deleting()) {
     return;
@@ -120,7 +121,11 @@ bool PodPass::FindPrebuilt() {
   }
   const api::OwnerReference* owner = found->metadata.Controller();
   if (owner != nullptr && owner->uid != First().metadata.uid) return false;
-  if (owner == nullptr) return AdoptPrebuilt(*found);
+  if (owner == nullptr) {
+    plan_.Add(AdoptAction(
+        *found, jobs::ControllerReference(jobs::kPodApiVersion, jobs::kPodKind, First().metadata)));
+    return true;
+  }
   if (!Has(*found, api::kFinished) && !PodSetsMatch(*found)) {
     api::Workload next = *found;
     admission::SetFinished(next, "OutOfSync",
@@ -132,25 +137,6 @@ bool PodPass::FindPrebuilt() {
   if (finished != nullptr && finished->reason == "OutOfSync") return false;
   workload_ = found;
   return false;
-}
-
-bool PodPass::AdoptPrebuilt(const api::Workload& workload) {
-  Json owners = Json::MakeArray();
-  for (const api::OwnerReference& other : workload.metadata.owner_references) {
-    owners.Append(api::Encode(other));
-  }
-  owners.Append(Json::MakeObject({{"apiVersion", jobs::kPodApiVersion},
-                                  {"kind", jobs::kPodKind},
-                                  {"name", First().metadata.name},
-                                  {"uid", First().metadata.uid},
-                                  {"controller", true},
-                                  {"blockOwnerDeletion", true}}));
-  Json body = Json::MakeObject();
-  body["metadata"].Set("ownerReferences", std::move(owners));
-  body["metadata"]["labels"].Set(api::kJobUidLabel, First().metadata.uid);
-  plan_.Add(MergePatchAction(api::Kind::kWorkload, workload.metadata.Key(), "", std::move(body),
-                             workload.metadata.resource_version));
-  return true;
 }
 
 bool PodPass::ComposeFailed(const absl::Status& status) {

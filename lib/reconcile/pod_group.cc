@@ -9,6 +9,7 @@
 #include "api/pod_names.h"
 #include "jobs/pod_construct.h"
 #include "reconcile/pod_pass.h"
+#include "reconcile/workload_parts.h"
 
 namespace sluice::reconcile {
 
@@ -148,8 +149,9 @@ bool PodPass::Replacements() {
   next.observed_generation = workload_->metadata.generation;
   const bool flipped = old == nullptr || old->status != next.status;
   next.last_transition_time = flipped ? now_ : old->last_transition_time.value_or(now_);
-  ApplyOwn(Json::MakeObject({{"conditions", Json::MakeArray({api::Encode(next)})}}),
-           kReplacementsManager);
+  plan_.Add(OwnPartAction(*workload_,
+                          Json::MakeObject({{"conditions", Json::MakeArray({api::Encode(next)})}}),
+                          kReplacementsManager));
   return true;
 }
 

@@ -4,13 +4,12 @@
 
 #include <algorithm>
 
-#include "admission/pods_ready.h"
 #include "api/codec.h"
 #include "api/names.h"
 #include "api/pod_names.h"
 #include "jobs/pod.h"
 #include "jobs/pod_construct.h"
-#include "reconcile/reclaimable.h"
+#include "reconcile/workload_parts.h"
 
 namespace sluice::reconcile {
 
@@ -93,26 +92,6 @@ Write& PodPass::WriteWorkload(api::Workload next) {
   return plan_.Add(WorkloadStatusAction(world_, std::move(next), now_, true));
 }
 
-void PodPass::ApplyOwn(Json status, const char* manager) {
-  const api::ObjectMeta& metadata = workload_->metadata;
-  Json body = Json::MakeObject(
-      {{"apiVersion", api::ApiVersionOf(api::Kind::kWorkload)},
-       {"kind", "Workload"},
-       {"metadata", Json::MakeObject({{"name", metadata.name},
-                                      {"namespace", metadata.ns},
-                                      {"uid", metadata.uid},
-                                      {"resourceVersion", metadata.resource_version}})},
-       {"status", std::move(status)}});
-  plan_.Add(ApplyStatusAction(api::Kind::kWorkload, metadata.Key(), std::move(body), manager));
-}
-
-void PodPass::RemoveFinalizer(const api::Workload& workload) {
-  if (!workload.metadata.HasFinalizer(api::kResourceInUse)) return;
-  plan_.Add(FinalizersAction(api::Kind::kWorkload, workload.metadata.Key(),
-                             Without(workload.metadata.finalizers, api::kResourceInUse),
-                             workload.metadata.resource_version));
-}
-
 bool PodPass::Finalize(const jobs::Pods& pods) {
   bool any = false;
   for (const ManagedPodPtr& pod : pods) {
@@ -144,7 +123,7 @@ bool PodPass::Stop(const std::string& reason, const std::string& message, bool a
 bool PodPass::WorkloadEnded() {
   if (workload_ == nullptr) return false;
   if (Has(*workload_, api::kFinished)) {
-    if (!Finalize(all_)) RemoveFinalizer(*workload_);
+    if (!Finalize(all_)) RemoveFinalizer(plan_, *workload_);
     return true;
   }
   if (!workload_->metadata.Deleting()) return false;
@@ -155,7 +134,7 @@ bool PodPass::WorkloadEnded() {
     if (Stop("WorkloadDeleted", "Workload is deleted", true)) return true;
     if (IsGroup() && Finalize(all_)) return true;
   }
-  RemoveFinalizer(*workload_);
+  RemoveFinalizer(plan_, *workload_);
   return true;
 }
 
@@ -180,13 +159,9 @@ bool PodPass::JobEnded() {
 
 bool PodPass::SyncFromJob() {
   if (!prebuilt_.empty()) return false;
-  const std::string gates = First().metadata.Annotation(api::kAdmissionGatedBy);
-  const std::string known = workload_->metadata.Annotation(api::kAdmissionGatedBy);
-  if (gates != known && Enabled("AdmissionGatedBy")) {
-    Json body = Json::MakeObject();
-    body["metadata"]["annotations"].Set(api::kAdmissionGatedBy,
-                                        gates.empty() ? Json() : Json(gates));
-    PatchWorkload(std::move(body));
+  auto gates = GatedByPatch(*workload_, First().metadata.Annotation(api::kAdmissionGatedBy));
+  if (gates.has_value() && Enabled("AdmissionGatedBy")) {
+    PatchWorkload(*std::move(gates));
     return true;
   }
   return SyncPriority();
@@ -203,10 +178,7 @@ bool PodPass::SyncPriority() {
   const auto priority = jobs::ResolvePriority(world_, label, workload_->spec.pod_sets);
   if (!priority.ok()) return ComposeFailed(priority.status());
   if (priority->ref == ref && workload_->spec.priority == priority->value) return false;
-  Json body = Json::MakeObject();
-  body["spec"].Set("priorityClassRef", priority->ref ? api::Encode(*priority->ref) : Json());
-  body["spec"].Set("priority", static_cast<int64_t>(priority->value));
-  PatchWorkload(std::move(body));
+  PatchWorkload(PriorityPatch(*priority));
   return true;
 }
 
@@ -214,24 +186,16 @@ bool PodPass::Reclaimable() {
   if (!IsGroup() || !Enabled("ReclaimablePods")) return false;
   std::optional<Json> status = ReclaimableStatus(*workload_, jobs::GroupReclaimable(pods_));
   if (!status.has_value()) return false;
-  ApplyOwn(*std::move(status), api::kReclaimablePodsManager);
+  plan_.Add(OwnPartAction(*workload_, *std::move(status), api::kReclaimablePodsManager));
   return true;
 }
 
 bool PodPass::PodsReady() {
   if (!world_.settings().wait_for_pods_ready) return false;
-  const api::Condition* old = api::FindCondition(workload_->status.conditions, api::kPodsReady);
   const bool ready = IsGroup() ? jobs::GroupReady(pods_) : jobs::IsPodReady(First());
-  api::Condition next = admission::PodsReadyCondition(*workload_, ready);
-  if (old == nullptr && next.status == ConditionStatus::kFalse) {
-    return false;  // the first write about the admission brings it
-  }
-  if (old != nullptr && old->status == next.status && old->reason == next.reason) return false;
-  next.observed_generation = workload_->metadata.generation;
-  const bool flipped = old == nullptr || old->status != next.status;
-  next.last_transition_time = flipped ? now_ : old->last_transition_time.value_or(now_);
-  ApplyOwn(Json::MakeObject({{"conditions", Json::MakeArray({api::Encode(next)})}}),
-           api::kPodsReadyManager);
+  std::optional<Json> status = PodsReadyStatus(*workload_, ready, now_);
+  if (!status.has_value()) return false;
+  plan_.Add(OwnPartAction(*workload_, *std::move(status), api::kPodsReadyManager));
   return true;
 }
 

@@ -43,7 +43,6 @@ class PodPass {
   // pod_find.cc: the one Workload of the pod.
   bool FindSingle();
   bool FindPrebuilt();
-  bool AdoptPrebuilt(const api::Workload& workload);
   bool PodSetsMatch(const api::Workload& workload) const;
   bool DropSurplus(const std::vector<std::shared_ptr<const api::Workload>>& surplus);
   bool UpdateInPlace(const api::Workload& workload);
@@ -87,8 +86,6 @@ class PodPass {
                 std::string message);
   void PatchWorkload(api::Json body);
   Write& WriteWorkload(api::Workload next);
-  void ApplyOwn(api::Json status, const char* manager);
-  void RemoveFinalizer(const api::Workload& workload);
   Note PodNote(const state::ManagedPod& pod, bool warning, std::string reason,
                std::string message) const;
   bool Enabled(const char* name) const { return world_.settings().gates.Enabled(name); }

@@ -7,6 +7,7 @@
 #include "admission/pods_ready.h"
 #include "api/names.h"
 #include "reconcile/reconcilers.h"
+#include "reconcile/workload_parts.h"
 #include "reconcile/workload_pass.h"
 
 namespace sluice::reconcile {
@@ -56,13 +57,7 @@ bool WorkloadPass::Orphan() {
     WriteStatus(std::move(next));
     return true;
   }
-  if ((deleting || of_job) && workload_.metadata.HasFinalizer(api::kResourceInUse)) {
-    plan_.Add(FinalizersAction(api::Kind::kWorkload, workload_.metadata.Key(),
-                               Without(workload_.metadata.finalizers, api::kResourceInUse),
-                               workload_.metadata.resource_version));
-    return true;
-  }
-  return false;
+  return (deleting || of_job) && RemoveFinalizer(plan_, workload_);
 }
 
 bool WorkloadPass::Finished() {
@@ -75,12 +70,7 @@ bool WorkloadPass::Finished() {
     plan_.RecheckAt(due);
     return true;
   }
-  if (workload_.metadata.HasFinalizer(api::kResourceInUse)) {
-    plan_.Add(FinalizersAction(api::Kind::kWorkload, workload_.metadata.Key(),
-                               Without(workload_.metadata.finalizers, api::kResourceInUse),
-                               workload_.metadata.resource_version));
-    return true;
-  }
+  if (RemoveFinalizer(plan_, workload_)) return true;
   plan_.Add(DeleteAction(api::Kind::kWorkload, workload_.metadata.Key(), workload_.metadata.uid))
       .notes.push_back(WorkloadNote(workload_, kWorkloadSource, false, "Deleted",
                                     "Deleted finished workload due to elapsed retention"));

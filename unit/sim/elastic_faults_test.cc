@@ -6,6 +6,7 @@
 #include "sim/scenario_objects.h"
 #include "sim/simulation.h"
 #include "unit/catch.h"
+#include "unit/sim/helpers.h"
 
 namespace sluice::sim {
 namespace {
@@ -13,25 +14,10 @@ namespace {
 using api::Json;
 using api::Kind;
 
-void Make(Simulation& sim, const std::string& text) {
-  absl::StatusOr<ObjectText> object = ParseObject(SplitWords(text));
-  REQUIRE(object.ok());
-  REQUIRE(sim.Create(object->kind, object->ns, object->object).ok());
-}
-
 void Resize(Simulation& sim, int64_t parallelism) {
   Json patch = Json::MakeObject();
   patch["spec"].Set("parallelism", parallelism);
   REQUIRE(sim.Patch(Kind::kJob, {"ns", "train"}, patch).ok());
-}
-
-bool True(const Json& object, const char* type) {
-  const Json* conditions = object.Find("status", "conditions");
-  if (conditions == nullptr) return false;
-  for (const Json& condition : conditions->AsArray()) {
-    if (condition.GetString("type") == type) return condition.GetString("status") == "True";
-  }
-  return false;
 }
 
 struct Outcome {
@@ -49,7 +35,8 @@ struct Outcome {
 Outcome Look(const Simulation& sim) {
   Outcome outcome;
   for (const Json& workload : sim.api().List(Kind::kWorkload)) {
-    if (!True(workload, api::kAdmitted) || True(workload, api::kFinished)) continue;
+    if (!ConditionTrue(workload, api::kAdmitted) || ConditionTrue(workload, api::kFinished))
+      continue;
     ++outcome.holding;
     outcome.pods += workload.Find("spec", "podSets")->AsArray()[0].Find("count")->AsInt();
   }

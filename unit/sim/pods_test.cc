@@ -13,6 +13,7 @@
 #include "sim/scenario_objects.h"
 #include "sim/simulation.h"
 #include "unit/catch.h"
+#include "unit/sim/helpers.h"
 
 namespace sluice::sim {
 namespace {
@@ -24,28 +25,6 @@ SimulationOptions Options() {
   SimulationOptions options;
   options.settings.integrations.frameworks = {"batch/job", "pod"};
   return options;
-}
-
-state::Reply TryMake(Simulation& sim, const std::string& text) {
-  absl::StatusOr<ObjectText> object = ParseObject(SplitWords(text));
-  INFO(text);
-  REQUIRE(object.ok());
-  return sim.Create(object->kind, object->ns, object->object);
-}
-
-void Make(Simulation& sim, const std::string& text) {
-  const state::Reply reply = TryMake(sim, text);
-  INFO(text << ": " << reply.message);
-  REQUIRE(reply.ok());
-}
-
-bool ConditionTrue(const Json& object, const std::string& type) {
-  if (const Json* conditions = object.Find("status", "conditions")) {
-    for (const Json& condition : conditions->AsArray()) {
-      if (condition.GetString("type") == type) return condition.GetString("status") == "True";
-    }
-  }
-  return false;
 }
 
 bool Gated(const Json& pod) {

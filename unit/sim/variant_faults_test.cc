@@ -6,18 +6,13 @@
 #include "sim/scenario_objects.h"
 #include "sim/simulation.h"
 #include "unit/catch.h"
+#include "unit/sim/helpers.h"
 
 namespace sluice::sim {
 namespace {
 
 using api::Json;
 using api::Kind;
-
-void Make(Simulation& sim, const std::string& text) {
-  absl::StatusOr<ObjectText> object = ParseObject(SplitWords(text));
-  REQUIRE(object.ok());
-  REQUIRE(sim.Create(object->kind, object->ns, object->object).ok());
-}
 
 Json Queue() {
   absl::StatusOr<ObjectText> queue =

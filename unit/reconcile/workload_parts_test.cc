@@ -1,4 +1,4 @@
-#include "reconcile/reclaimable.h"
+#include "reconcile/workload_parts.h"
 
 #include "unit/build/builders.h"
 #include "unit/catch.h"

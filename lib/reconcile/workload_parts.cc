@@ -1,0 +1,92 @@
+#include "reconcile/workload_parts.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "admission/pods_ready.h"
+#include "api/codec.h"
+#include "api/names.h"
+
+namespace sluice::reconcile {
+
+using api::Json;
+
+state::Action OwnPartAction(const api::Workload& workload, Json status, std::string manager) {
+  const api::ObjectMeta& metadata = workload.metadata;
+  Json body = Json::MakeObject(
+      {{"apiVersion", api::ApiVersionOf(api::Kind::kWorkload)},
+       {"kind", "Workload"},
+       {"metadata", Json::MakeObject({{"name", metadata.name},
+                                      {"namespace", metadata.ns},
+                                      {"uid", metadata.uid},
+                                      {"resourceVersion", metadata.resource_version}})},
+       {"status", std::move(status)}});
+  return ApplyStatusAction(api::Kind::kWorkload, metadata.Key(), std::move(body),
+                           std::move(manager));
+}
+
+std::optional<Json> ReclaimableStatus(const api::Workload& workload,
+                                      std::vector<api::ReclaimablePod> pods) {
+  for (api::ReclaimablePod& pod : pods) {
+    for (const api::PodSet& pod_set : workload.spec.pod_sets) {
+      if (pod_set.name == pod.name) pod.count = std::min(pod.count, pod_set.count);
+    }
+  }
+  const std::vector<api::ReclaimablePod>& said = workload.status.reclaimable_pods;
+  if (std::is_permutation(pods.begin(), pods.end(), said.begin(), said.end())) return std::nullopt;
+  Json list = Json::MakeArray();
+  for (const api::ReclaimablePod& pod : pods) list.Append(api::Encode(pod));
+  return Json::MakeObject({{"reclaimablePods", std::move(list)}});
+}
+
+std::optional<Json> PodsReadyStatus(const api::Workload& workload, bool ready, absl::Time now) {
+  const api::Condition* old = api::FindCondition(workload.status.conditions, api::kPodsReady);
+  api::Condition next = admission::PodsReadyCondition(workload, ready);
+  if (old == nullptr && next.status == api::ConditionStatus::kFalse) return std::nullopt;
+  if (old != nullptr && old->status == next.status && old->reason == next.reason) {
+    return std::nullopt;
+  }
+  next.observed_generation = workload.metadata.generation;
+  const bool flipped = old == nullptr || old->status != next.status;
+  next.last_transition_time = flipped ? now : old->last_transition_time.value_or(now);
+  return Json::MakeObject({{"conditions", Json::MakeArray({api::Encode(next)})}});
+}
+
+bool RemoveFinalizer(Plan& plan, const api::Workload& workload) {
+  const api::ObjectMeta& metadata = workload.metadata;
+  if (!metadata.HasFinalizer(api::kResourceInUse)) return false;
+  plan.Add(FinalizersAction(api::Kind::kWorkload, metadata.Key(),
+                            Without(metadata.finalizers, api::kResourceInUse),
+                            metadata.resource_version));
+  return true;
+}
+
+state::Action AdoptAction(const api::Workload& workload, Json controller) {
+  const std::string uid = controller.GetString("uid");
+  Json owners = Json::MakeArray();
+  for (const api::OwnerReference& other : workload.metadata.owner_references) {
+    owners.Append(api::Encode(other));
+  }
+  owners.Append(std::move(controller));
+  Json body = Json::MakeObject();
+  body["metadata"].Set("ownerReferences", std::move(owners));
+  body["metadata"]["labels"].Set(api::kJobUidLabel, uid);
+  return MergePatchAction(api::Kind::kWorkload, workload.metadata.Key(), "", std::move(body),
+                          workload.metadata.resource_version);
+}
+
+std::optional<Json> GatedByPatch(const api::Workload& workload, const std::string& gates) {
+  if (gates == workload.metadata.Annotation(api::kAdmissionGatedBy)) return std::nullopt;
+  Json body = Json::MakeObject();
+  body["metadata"]["annotations"].Set(api::kAdmissionGatedBy, gates.empty() ? Json() : Json(gates));
+  return body;
+}
+
+Json PriorityPatch(const jobs::ResolvedPriority& priority) {
+  Json body = Json::MakeObject();
+  body["spec"].Set("priorityClassRef", priority.ref ? api::Encode(*priority.ref) : Json());
+  body["spec"].Set("priority", static_cast<int64_t>(priority.value));
+  return body;
+}
+
+}  // namespace sluice::reconcile

@@ -1,0 +1,43 @@
+// Writes of a part of a Workload that every kind of job makes alike.
+//
+// Each fails with Conflict when the Workload has changed since it was read, so that after a crash
+// or a change of leader it is planned anew from what is there. Pure. Source: Kueue documentation,
+// "Workload"; Kubernetes documentation, "Server-Side Apply" (list maps).
+#pragma once
+
+#include <absl/time/time.h>
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "api/json.h"
+#include "api/kueue_types.h"
+#include "jobs/construct.h"
+#include "reconcile/plan.h"
+
+namespace sluice::reconcile {
+
+// A part of the status that has a manager of its own.
+state::Action OwnPartAction(const api::Workload& workload, api::Json status, std::string manager);
+
+// The status to apply so that the Workload says which of its pods have ended, no pod set having
+// more than it has pods; nullopt when it says so already. The API server keeps the order in which
+// the pod sets came to be there, so the order means nothing.
+std::optional<api::Json> ReclaimableStatus(const api::Workload& workload,
+                                           std::vector<api::ReclaimablePod> pods);
+// The same for the condition PodsReady. The first one that is False comes with the first write
+// about the admission instead.
+std::optional<api::Json> PodsReadyStatus(const api::Workload& workload, bool ready, absl::Time now);
+
+// Adds the write that takes our finalizer off, where it is there. True when it is.
+bool RemoveFinalizer(Plan& plan, const api::Workload& workload);
+// A prebuilt Workload gets the job as its controller; see jobs::ControllerReference.
+state::Action AdoptAction(const api::Workload& workload, api::Json controller);
+
+// Merge patches for what follows the job while its Workload stays the same. `gates`: the annotation
+// of the job, "" for none; nullopt when the Workload has the same.
+std::optional<api::Json> GatedByPatch(const api::Workload& workload, const std::string& gates);
+api::Json PriorityPatch(const jobs::ResolvedPriority& priority);
+
+}  // namespace sluice::reconcile
