@@ -265,6 +265,8 @@ func TestWorkloadShape(t *testing.T) {
 	q := c.NewQueue(t, harness.QueueOptions{})
 	job := c.Submit(t, q, harness.Job{Name: "shape"})
 	workload := c.ExpectWorkload(t, q.Namespace, job, "Admitted", "True", "")
+	// The admission is on record before the Job starts: its template comes with the start.
+	c.ExpectSuspended(t, q.Namespace, job, false)
 	uid := string(c.Get(t, harness.JobKind, q.Namespace, job).GetUID())
 	if want := "job-shape-" + hash("Job\nbatch\nshape\n"+uid); workload.GetName() != want {
 		t.Errorf("the Workload is called %s, want %s", workload.GetName(), want)
