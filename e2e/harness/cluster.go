@@ -249,13 +249,13 @@ func (c *Cluster) Namespace(t testing.TB, labels ...string) string {
 // ErrNotYet is a reason to try again that needs no text.
 var ErrNotYet = errors.New("not yet")
 
-// Patience is how long Eventually waits when a test does not say: 30 s, or SLUICE_E2E_PATIENCE on a
+// Patience is how long Eventually waits when a test does not say: 90 s, or SLUICE_E2E_PATIENCE on a
 // machine that is busy with other things.
 var Patience = func() time.Duration {
 	if patience, err := time.ParseDuration(os.Getenv("SLUICE_E2E_PATIENCE")); err == nil {
 		return patience
 	}
-	return 30 * time.Second
+	return 90 * time.Second
 }()
 
 // Eventually repeats the check until it gives no error, and ends the test after Patience.

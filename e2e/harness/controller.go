@@ -106,7 +106,7 @@ func (c *Cluster) StartController(name string) (*Controller, error) {
 	if err := controller.Start(); err != nil {
 		return controller, err
 	}
-	return controller, c.waitForWebhooks()
+	return controller, c.WaitForWebhooks()
 }
 
 // Controllers are all replicas that were prepared, running or not.
@@ -231,7 +231,7 @@ func (p *Controller) Start() error {
 	if err := p.Launch(); err != nil {
 		return err
 	}
-	return p.WaitReady(60 * time.Second)
+	return p.WaitReady(2 * Patience)
 }
 
 // WaitReady waits for /readyz.
@@ -293,7 +293,7 @@ func (p *Controller) Kill() {
 // Restart ends the process in order, starts it again and waits until it leads.
 func (p *Controller) Restart(t testing.TB) {
 	t.Helper()
-	if code, err := p.Stop(15 * time.Second); err != nil || code != 0 {
+	if code, err := p.Stop(Patience); err != nil || code != 0 {
 		t.Fatalf("exit code %d, %v", code, err)
 	}
 	if err := p.Start(); err != nil {
@@ -364,9 +364,9 @@ func (p *Controller) LogTail(lines int) string {
 	return strings.Join(all[max(0, len(all)-lines):], "\n")
 }
 
-// waitForWebhooks asks the API server for something that only a working webhook can answer.
-func (c *Cluster) waitForWebhooks() error {
-	err := poll(context.Background(), 60*time.Second, func() error {
+// WaitForWebhooks asks the API server for something that only a working webhook can answer.
+func (c *Cluster) WaitForWebhooks() error {
+	err := poll(context.Background(), 2*Patience, func() error {
 		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 		defer cancel()
 		versions := []string{"v1beta2", "v1beta1"}

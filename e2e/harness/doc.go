@@ -7,7 +7,7 @@
 // chart's service account, and the API server reaches its webhooks through a small TCP forwarder
 // that stands in for the Service.
 //
-// Checks that wait are patient for 30 s; SLUICE_E2E_PATIENCE ("2m") changes that.
+// Checks that wait are patient for 90 s; SLUICE_E2E_PATIENCE ("2m") changes that.
 //
 // What a run writes (logs, configuration, kubeconfigs) stays in build/e2e/<suite>.
 package harness

@@ -241,13 +241,13 @@ func (l *Ledger) Running() int {
 	return count
 }
 
-// Unfinished are the Jobs whose Workload is not finished yet, of those the ledger knows.
-func (l *Ledger) Unfinished() []string {
+// Unfinished are those of the Jobs of which no finished Workload was seen yet.
+func (l *Ledger) Unfinished(jobs ...string) []string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	names := []string{}
-	for name, e := range l.jobs {
-		if !e.finished {
+	for _, name := range jobs {
+		if e := l.jobs[name]; e == nil || !e.finished {
 			names = append(names, name)
 		}
 	}

@@ -1,47 +1,86 @@
 package harness
 
 import (
-	"bufio"
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
+	"testing"
 	"time"
 )
 
-// Writes is what the controller's account wrote so far, but for its lease, one text for each request.
-// The cluster needs Options.Audit.
-func (c *Cluster) Writes() ([]string, error) {
-	file, err := os.Open(filepath.Join(c.Dir, "log", "audit.log"))
+// Request is what the audit log tells of one request.
+type Request struct {
+	Verb      string
+	User      struct{ Username string }
+	ObjectRef struct {
+		Resource, APIGroup, Subresource, Namespace, Name string
+	}
+	Annotations map[string]string
+}
+
+// Requests is what the controller's account asked of the API server so far. The cluster needs
+// Options.Audit.
+func (c *Cluster) Requests() ([]Request, error) {
+	text, err := os.ReadFile(filepath.Join(c.Dir, "log", "audit.log"))
 	if err != nil {
 		return nil, err
 	}
-	defer file.Close()
-	all := []string{}
-	scanner := bufio.NewScanner(file)
-	scanner.Buffer(nil, 1<<20)
-	for scanner.Scan() {
-		var event struct {
-			Verb      string
-			User      struct{ Username string }
-			ObjectRef struct{ Resource, Subresource, Namespace, Name string }
+	all := []Request{}
+	for line := range bytes.Lines(text) {
+		if !bytes.HasSuffix(line, []byte("\n")) {
+			break // half written
 		}
-		if err := json.Unmarshal(scanner.Bytes(), &event); err != nil {
-			continue // the last line, half written
+		var request Request
+		if err := json.Unmarshal(line, &request); err != nil {
+			return nil, fmt.Errorf("audit log: %w in %s", err, line)
 		}
-		switch event.Verb {
-		case "get", "list", "watch":
-			continue
+		if strings.HasSuffix(request.User.Username, ":"+ServiceAccount) {
+			all = append(all, request)
 		}
-		if event.ObjectRef.Resource == "leases" || !strings.HasSuffix(event.User.Username, ":"+ServiceAccount) {
-			continue
-		}
-		all = append(all, fmt.Sprintf("%s %s/%s %s/%s", event.Verb, event.ObjectRef.Resource,
-			event.ObjectRef.Subresource, event.ObjectRef.Namespace, event.ObjectRef.Name))
 	}
-	return all, scanner.Err()
+	return all, nil
+}
+
+// Writes is what the controller's account wrote so far, but for its lease, one text for each request.
+func (c *Cluster) Writes() ([]string, error) {
+	requests, err := c.Requests()
+	all := []string{}
+	for _, request := range requests {
+		switch object := request.ObjectRef; {
+		case request.Verb == "get" || request.Verb == "list" || request.Verb == "watch":
+		case object.Resource == "leases":
+		default:
+			all = append(all, fmt.Sprintf("%s %s/%s %s/%s", request.Verb, object.Resource,
+				object.Subresource, object.Namespace, object.Name))
+		}
+	}
+	return all, err
+}
+
+// ExpectQuiet waits until the controller writes nothing for a while: longer than anything that it
+// puts off. It returns what was written until then.
+func (c *Cluster) ExpectQuiet(t testing.TB) []string {
+	t.Helper()
+	var all []string
+	EventuallyWithin(t, 2*Patience, "the controller becomes quiet", func() error {
+		before, err := c.Writes()
+		if err != nil {
+			return err
+		}
+		pause(t.Context(), 6*time.Second)
+		if all, err = c.Writes(); err != nil {
+			return err
+		}
+		if len(all) != len(before) || len(all) == 0 {
+			return fmt.Errorf("%d writes within 6 s, %d before: %v", len(all)-len(before), len(before), all[len(before):])
+		}
+		return nil
+	})
+	return all
 }
 
 // ProcessorTime is the processor time of a process so far, of all its threads.

@@ -138,12 +138,15 @@ func startAsking(t *testing.T) *asker {
 
 func (a *asker) finish(t *testing.T) {
 	t.Helper()
+	harness.Eventually(t, "there were enough requests to tell", func() error {
+		if asked := a.asked.Load(); asked < 100 {
+			return fmt.Errorf("only %d requests were sent", asked)
+		}
+		return nil
+	})
 	a.stop()
 	a.wait.Wait()
 	t.Logf("%d requests", a.asked.Load())
-	if a.asked.Load() < 100 {
-		t.Errorf("only %d requests were sent", a.asked.Load())
-	}
 	for i, problem := range a.bad {
 		if i == 10 {
 			t.Errorf("and %d more", len(a.bad)-i)
@@ -186,7 +189,7 @@ func TestFirstCertificates(t *testing.T) {
 func checkInjected(t *testing.T, bundle []byte) {
 	t.Helper()
 	c := harness.Shared
-	harness.EventuallyWithin(t, 2*time.Minute, "the bundle is injected", func() error {
+	harness.EventuallyWithin(t, 3*harness.Patience, "the bundle is injected", func() error {
 		mutating, err := c.Kube.AdmissionregistrationV1().MutatingWebhookConfigurations().Get(t.Context(), harness.MutatingWebhooks, metav1.GetOptions{})
 		if err != nil {
 			return err
@@ -251,11 +254,11 @@ func restartWithOldPair(t *testing.T, like *x509.Certificate) (leaf, ca *authori
 		}
 	}
 	for _, controller := range c.Controllers() {
-		if err := controller.WaitReady(time.Minute); err != nil {
+		if err := controller.WaitReady(2 * harness.Patience); err != nil {
 			t.Fatal(err)
 		}
 	}
-	harness.EventuallyWithin(t, time.Minute, "webhooks answer with the old pair", func() error {
+	harness.EventuallyWithin(t, 2*harness.Patience, "webhooks answer with the old pair", func() error {
 		return askOnce(t)
 	})
 	return leaf, ca
@@ -306,11 +309,13 @@ func TestLostSecretIsMadeAnew(t *testing.T) {
 	if err := c.Controller().Start(); err != nil {
 		t.Fatal(err)
 	}
-	now := secret(t).Data["ca.crt"]
-	if len(now) == 0 || bytes.Equal(now, before) {
-		t.Error("there is no new authority")
-	}
-	checkInjected(t, now)
+	harness.Eventually(t, "there is a new authority", func() error {
+		if now := secret(t).Data["ca.crt"]; len(now) == 0 || bytes.Equal(now, before) {
+			return harness.ErrNotYet
+		}
+		return nil
+	})
+	checkInjected(t, secret(t).Data["ca.crt"])
 	harness.Eventually(t, "webhooks answer", func() error { return askOnce(t) })
 }
 
@@ -325,7 +330,10 @@ func TestDamagedSecretIsMadeAnew(t *testing.T) {
 	if err := c.Controller().Start(); err != nil {
 		t.Fatal(err)
 	}
-	if block, _ := pem.Decode(secret(t).Data["tls.crt"]); block == nil {
-		t.Error("tls.crt is still damaged")
-	}
+	harness.Eventually(t, "tls.crt is whole again", func() error {
+		if block, _ := pem.Decode(secret(t).Data["tls.crt"]); block == nil {
+			return harness.ErrNotYet
+		}
+		return nil
+	})
 }

@@ -7,7 +7,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"sluice.dev/e2e/harness"
 )
@@ -89,7 +88,7 @@ func TestBadValuesAreRefused(t *testing.T) {
 // TestLifeOfARelease is a user's way: install, upgrade, roll back, uninstall.
 func TestLifeOfARelease(t *testing.T) {
 	c := harness.Shared
-	c.Helm(t, "install", harness.Release, olderChart(t), "--namespace", namespace, "--create-namespace", "--wait", "--timeout", "2m")
+	c.Helm(t, "install", harness.Release, olderChart(t), "--namespace", namespace, "--create-namespace", "--wait", "--timeout", "5m")
 	out := c.Kubectl(t, "get", "deployment", "sluice-controller-manager", "--namespace", namespace, "-o", "jsonpath={.status.availableReplicas}")
 	if out != "1" {
 		t.Errorf("%q replicas are available", out)
@@ -116,19 +115,23 @@ func TestLifeOfARelease(t *testing.T) {
 		if have := shortNames(t); !strings.Contains(have, "former") {
 			t.Fatalf("short names before the upgrade are %s", have)
 		}
-		c.Helm(t, "upgrade", harness.Release, harness.ChartPath(), "--namespace", namespace, "--wait", "--timeout", "2m",
+		c.Helm(t, "upgrade", harness.Release, harness.ChartPath(), "--namespace", namespace, "--wait", "--timeout", "5m",
 			"--set", "controllerManager.replicas=2,controllerManager.manager.logLevel=4,controllerManager.podDisruptionBudget.enabled=true")
 		if have := shortNames(t); strings.Contains(have, "former") || !strings.Contains(have, "topo") {
 			t.Errorf("short names after the upgrade are %s", have)
 		}
-		if have := c.Kubectl(t, "get", "deployment", "sluice-controller-manager", "--namespace", namespace, "-o", "jsonpath={.status.availableReplicas} {.spec.template.spec.containers[0].args}"); !strings.HasPrefix(have, "2 ") || !strings.Contains(have, "--zap-log-level=4") {
-			t.Errorf("replicas and arguments are %s", have)
-		}
+		harness.Eventually(t, "two replicas with the new arguments are available", func() error {
+			have, err := c.Run(t.Context(), "", "kubectl", "get", "deployment", "sluice-controller-manager", "--namespace", namespace, "-o", "jsonpath={.status.availableReplicas} {.spec.template.spec.containers[0].args}")
+			if err == nil && (!strings.HasPrefix(have, "2 ") || !strings.Contains(have, "--zap-log-level=4")) {
+				err = fmt.Errorf("replicas and arguments are %s", have)
+			}
+			return err
+		})
 		c.Kubectl(t, "get", "poddisruptionbudget", "--namespace", namespace, "sluice-controller-manager")
 	})
 
 	t.Run("rollback", func(t *testing.T) {
-		c.Helm(t, "rollback", harness.Release, "1", "--namespace", namespace, "--wait", "--timeout", "2m")
+		c.Helm(t, "rollback", harness.Release, "1", "--namespace", namespace, "--wait", "--timeout", "5m")
 		if have := c.Kubectl(t, "get", "deployment", "sluice-controller-manager", "--namespace", namespace, "-o", "jsonpath={.spec.replicas}"); have != "1" {
 			t.Errorf("%s replicas", have)
 		}
@@ -143,7 +146,7 @@ func TestLifeOfARelease(t *testing.T) {
 func checkUninstall(t *testing.T, definitions func() []string) {
 	c := harness.Shared
 	t.Run("uninstall keeps the definitions", func(t *testing.T) {
-		c.Helm(t, "uninstall", harness.Release, "--namespace", namespace, "--wait", "--timeout", "2m")
+		c.Helm(t, "uninstall", harness.Release, "--namespace", namespace, "--wait", "--timeout", "5m")
 		if have := len(definitions()); have != 11 {
 			t.Errorf("%d definitions are left, want 11", have)
 		}
@@ -157,8 +160,8 @@ func checkUninstall(t *testing.T, definitions func() []string) {
 	t.Run("uninstall takes the definitions away", func(t *testing.T) {
 		c.Helm(t, "install", harness.Release, harness.ChartPath(), "--namespace", namespace, "--set", "crds.keep=false")
 		// A definition that is deleted before the API server serves it was seen to stay for minutes.
-		c.Kubectl(t, "wait", "crd", "--all", "--for=condition=Established", "--timeout=60s")
-		c.Helm(t, "uninstall", harness.Release, "--namespace", namespace, "--wait", "--timeout", "2m")
+		c.Kubectl(t, "wait", "crd", "--all", "--for=condition=Established", "--timeout=180s")
+		c.Helm(t, "uninstall", harness.Release, "--namespace", namespace, "--wait", "--timeout", "5m")
 		harness.Eventually(t, "the definitions go", func() error {
 			if have := definitions(); len(have) > 0 {
 				return fmt.Errorf("%v are left", have)
@@ -284,7 +287,7 @@ func TestHelmTest(t *testing.T) {
 		t.Fatal(err)
 	}
 	objects := c.Kubectl(t, "get", "configmap", "sluice-test", "--namespace", namespace, "-o", "jsonpath={.data.objects\\.yaml}")
-	harness.EventuallyWithin(t, 10*time.Second, "the test passes", func() error {
+	harness.Eventually(t, "the test passes", func() error {
 		_, err := c.Run(t.Context(), objects, "kubectl", "create", "--dry-run=server", "-f", "-",
 			"--as", "system:serviceaccount:"+namespace+":sluice-test")
 		return err

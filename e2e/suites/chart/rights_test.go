@@ -1,11 +1,7 @@
 package chart
 
 import (
-	"bufio"
-	"encoding/json"
 	"fmt"
-	"os"
-	"path/filepath"
 	"slices"
 	"sort"
 	"strings"
@@ -44,29 +40,28 @@ var rarely = map[string]string{
 func TestRights(t *testing.T) {
 	installForController(t)
 	exercise(t)
-	asked, forbidden := readAudit(t)
-	for _, request := range forbidden {
-		t.Errorf("the controller may not %s", request)
-	}
 	granted := grants(t)
-	unused := []string{}
-	for _, right := range granted {
-		if !asked[right] && rarely[right] == "" && !impliedBy(asked, right) {
-			unused = append(unused, right)
-		}
-	}
 	for right := range rarely {
 		if !slices.Contains(granted, right) {
 			t.Errorf("in the list of rare rights, but not granted: %s", right)
 		}
 	}
-	sort.Strings(unused)
-	for _, right := range unused {
-		t.Errorf("granted and never asked for: %s", right)
-	}
-	if len(asked) < 10 {
-		t.Errorf("the audit log tells of %d kinds of requests only", len(asked))
-	}
+	// Counters and events are written later than what they tell of.
+	harness.Eventually(t, "everything that is granted is asked for", func() error {
+		asked, unused := asked(t), []string{}
+		for _, right := range granted {
+			if !asked[right] && rarely[right] == "" && !impliedBy(asked, right) {
+				unused = append(unused, right)
+			}
+		}
+		if sort.Strings(unused); len(unused) > 0 {
+			return fmt.Errorf("granted and never asked for: %v", unused)
+		}
+		if len(asked) < 10 {
+			return fmt.Errorf("the audit log tells of %d kinds of requests only", len(asked))
+		}
+		return nil
+	})
 }
 
 // impliedBy: whoever lists and watches a kind may as well get it, and the other way round; RBAC
@@ -92,10 +87,11 @@ func exercise(t *testing.T) {
 	cohort := c.MustCreate(t, harness.Parsef("{apiVersion: kueue.x-k8s.io/v1beta2, kind: Cohort, metadata: {name: %s}, spec: {parentName: %s}}", harness.Name("team"), harness.Name("org")))
 	c.MustPatch(t, harness.Kueue("ClusterQueue"), "", q.Cluster, `{"spec":{"cohortName":"`+cohort.GetName()+`"}}`)
 	harness.Eventually(t, "the Cohort's status shows its share", func() error {
-		if harness.Field(c.Get(t, harness.Kueue("Cohort"), "", cohort.GetName()), "status", "fairSharing", "weightedShare") == "" {
-			return harness.ErrNotYet
+		object, err := c.Fetch(t.Context(), harness.Kueue("Cohort"), "", cohort.GetName())
+		if err == nil && harness.Field(object, "status", "fairSharing", "weightedShare") == "" {
+			err = harness.ErrNotYet
 		}
-		return nil
+		return err
 	})
 	first := c.Submit(t, q, harness.Job{CPU: "2"})
 	second := c.Submit(t, q, harness.Job{CPU: "2", RunSeconds: "0.2"})
@@ -119,46 +115,28 @@ func exercise(t *testing.T) {
 	})
 }
 
-// readAudit is the set of "verb resource.group/subresource" that the controller's account used, and
-// the ones that were answered with 403 by the authorizer.
-func readAudit(t *testing.T) (map[string]bool, []string) {
+// asked is the set of "verb resource.group/subresource" that the controller's account used so far. It is
+// an error if the authorizer forbade one of them.
+func asked(t *testing.T) map[string]bool {
 	t.Helper()
-	file, err := os.Open(filepath.Join(harness.Shared.Dir, "log", "audit.log"))
+	requests, err := harness.Shared.Requests()
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer file.Close()
-	asked, forbidden := map[string]bool{}, []string{}
-	scanner := bufio.NewScanner(file)
-	scanner.Buffer(nil, 1<<20)
-	for scanner.Scan() {
-		var event struct {
-			Verb      string
-			User      struct{ Username string }
-			ObjectRef struct {
-				Resource, APIGroup, Subresource, Namespace, Name string
-			}
-			Annotations map[string]string
-		}
-		if err := json.Unmarshal(scanner.Bytes(), &event); err != nil {
-			t.Fatal(err)
-		}
-		if !strings.HasSuffix(event.User.Username, ":"+harness.ServiceAccount) || event.ObjectRef.Resource == "" {
+	set, forbidden := map[string]bool{}, map[string]bool{}
+	for _, request := range requests {
+		object := request.ObjectRef
+		if object.Resource == "" {
 			continue
 		}
-		right := event.Verb + " " + name(event.ObjectRef.Resource, event.ObjectRef.APIGroup, event.ObjectRef.Subresource)
-		asked[right] = true
-		if event.Annotations["authorization.k8s.io/decision"] == "forbid" {
-			text := fmt.Sprintf("%s (%s/%s)", right, event.ObjectRef.Namespace, event.ObjectRef.Name)
-			if !slices.Contains(forbidden, text) {
-				forbidden = append(forbidden, text)
-			}
+		right := request.Verb + " " + name(object.Resource, object.APIGroup, object.Subresource)
+		set[right] = true
+		if request.Annotations["authorization.k8s.io/decision"] == "forbid" && !forbidden[right] {
+			forbidden[right] = true
+			t.Errorf("the controller may not %s (%s/%s)", right, object.Namespace, object.Name)
 		}
 	}
-	if err := scanner.Err(); err != nil {
-		t.Fatal(err)
-	}
-	return asked, forbidden
+	return set
 }
 
 func name(resource, group, subresource string) string {

@@ -218,7 +218,14 @@ func TestRequests(t *testing.T) {
 	c := harness.Shared
 	root := harness.Root()
 	c.Kubectl(t, "apply", "--server-side", "-f", filepath.Join(root, "crds"))
-	c.Kubectl(t, "wait", "--for=condition=Established", "--timeout=60s", "-f", filepath.Join(root, "crds"))
+	c.Kubectl(t, "wait", "--for=condition=Established", "--timeout=180s", "-f", filepath.Join(root, "crds"))
+	// Established is said a moment before the server answers.
+	for name, kind := range kinds {
+		harness.Eventually(t, name+" is served", func() error {
+			_, err := c.List(t.Context(), kind.WithKind(name), "", "")
+			return err
+		})
+	}
 	text, err := os.ReadFile(filepath.Join(root, "unit/scenarios/conformance/requests.json"))
 	if err != nil {
 		t.Fatal(err)

@@ -13,13 +13,14 @@ import (
 func TestJobRunsAndFreesItsQuota(t *testing.T) {
 	c := cluster(t)
 	q := c.NewQueue(t, harness.QueueOptions{})
-	job := c.Submit(t, q, harness.Job{CPU: "1", Pods: 3, RunSeconds: "2"})
+	job := c.Submit(t, q, harness.Job{CPU: "1", Pods: 3})
 	workload := c.ExpectWorkload(t, q.Namespace, job, "Admitted", "True", "Admitted")
 	c.ExpectSuspended(t, q.Namespace, job, false)
 	expectUsage(t, q, "cpu", "3")
 	expectCounts(t, "ClusterQueue", "", q.Cluster, 0, 1, 1)
 	expectCounts(t, "LocalQueue", q.Namespace, q.Local, 0, 1, 1)
 
+	finishPods(t, q.Namespace, job, 3)
 	c.ExpectFinished(t, q.Namespace, job)
 	c.ExpectWorkload(t, q.Namespace, job, "Finished", "True", "Succeeded")
 	expectUsage(t, q, "cpu", "0")
@@ -102,7 +103,7 @@ func TestJobsThatDoNotFitTogetherNeverOverlap(t *testing.T) {
 	for range 8 {
 		jobs = append(jobs, c.Submit(t, q, harness.Job{CPU: "3", RunSeconds: "0.5"}))
 	}
-	deadline := time.Now().Add(2 * time.Minute)
+	deadline := time.Now().Add(4 * harness.Patience)
 	for {
 		running, finished := 0, 0
 		list, err := c.List(t.Context(), harness.JobKind, q.Namespace, "")

@@ -41,7 +41,11 @@ func TestJobsRunOnFakeNodes(t *testing.T) {
 	c.ExpectFinished(t, namespace, "ends")
 	c.ExpectCondition(t, harness.JobKind, namespace, "fails", "Failed", "True", "")
 	harness.Eventually(t, "the other one runs on", func() error {
-		if ready := harness.Field(c.Get(t, harness.JobKind, namespace, "runs"), "status", "ready"); ready != "1" {
+		job, err := c.Fetch(t.Context(), harness.JobKind, namespace, "runs")
+		if err != nil {
+			return err
+		}
+		if ready := harness.Field(job, "status", "ready"); ready != "1" {
 			return fmt.Errorf("ready is %s", ready)
 		}
 		return nil
@@ -79,7 +83,7 @@ spec: {schedulingGroup: {podGroupName: gang}, containers: [{name: c, image: i, r
 		return c.Kubectl(t, "get", "pod", name, "--namespace", namespace, "-o", "jsonpath={.status.phase}")
 	}
 	pod("one")
-	harness.Throughout(t, 3*harness.Patience/10, "the first pod waits for the second", func() error {
+	harness.Throughout(t, 5*time.Second, "the first pod waits for the second", func() error {
 		if have := phase("one"); have != "Pending" {
 			return fmt.Errorf("it is %s", have)
 		}
@@ -117,7 +121,7 @@ func TestComponentsComeBack(t *testing.T) {
 	for _, component := range []string{"etcd", "apiserver", "scheduler", "controller-manager", "kwok"} {
 		c.Component(t, "restart", component, "--signal", "KILL")
 	}
-	harness.EventuallyWithin(t, time.Minute, "all are ready", func() error {
+	harness.EventuallyWithin(t, 2*harness.Patience, "all are ready", func() error {
 		if status := script(t, "status", "--dir", c.Dir); strings.Count(status, " ready") != 5 {
 			return fmt.Errorf("they are\n%s", status)
 		}
@@ -126,11 +130,12 @@ func TestComponentsComeBack(t *testing.T) {
 	namespace := c.Namespace(t)
 	c.MustCreate(t, harness.Job{Name: "after", Namespace: namespace, RunSeconds: "0.1"}.Object())
 	// Watches that broke off wait longer and longer before they try again.
-	harness.EventuallyWithin(t, 2*time.Minute, "a Job runs", func() error {
-		if harness.ConditionOf(c.Get(t, harness.JobKind, namespace, "after"), "Complete").Status != "True" {
-			return harness.ErrNotYet
+	harness.EventuallyWithin(t, 2*harness.Patience, "a Job runs", func() error {
+		job, err := c.Fetch(t.Context(), harness.JobKind, namespace, "after")
+		if err == nil && harness.ConditionOf(job, "Complete").Status != "True" {
+			err = harness.ErrNotYet
 		}
-		return nil
+		return err
 	})
 }
 

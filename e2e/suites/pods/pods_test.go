@@ -1,7 +1,6 @@
 package pods
 
 import (
-	"context"
 	"fmt"
 	"strings"
 	"testing"
@@ -18,7 +17,7 @@ func TestPodWaitsAndStarts(t *testing.T) {
 	flavor := harness.Flavor(q.Flavor)
 	harness.Set(flavor, map[string]any{"type": "kwok"}, "spec", "nodeLabels")
 	c.MustCreate(t, flavor)
-	create(t, q, pod{name: "first", cpu: "2", run: "4"})
+	create(t, q, pod{name: "first", cpu: "2"})
 	first := expectPhase(t, q.Namespace, "first", "Running")
 	if have := harness.Field(first, "spec", "nodeSelector", "type"); have != "kwok" {
 		t.Errorf("the node selector of the flavor is %q", have)
@@ -31,6 +30,7 @@ func TestPodWaitsAndStarts(t *testing.T) {
 	if second.GetLabels()[managed] != "true" || len(second.GetFinalizers()) != 1 {
 		t.Errorf("labels %v and finalizers %v of a managed pod", second.GetLabels(), second.GetFinalizers())
 	}
+	c.MustPatch(t, podKind, q.Namespace, "first", `{"metadata":{"annotations":{"sluice.dev/run-seconds":"0"}}}`)
 	expectPhase(t, q.Namespace, "first", "Succeeded")
 	c.ExpectWorkload(t, q.Namespace, "first", "Finished", "True", "Succeeded")
 	expectPhase(t, q.Namespace, "second", "Succeeded")
@@ -246,17 +246,15 @@ func TestManyPodsOfAGroup(t *testing.T) {
 	c := harness.Shared
 	const count = 256
 	q := c.NewQueue(t, harness.QueueOptions{CPU: "400"})
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
-	defer cancel()
 	for i := range count {
 		object := pod{name: fmt.Sprintf("g-%d", i), queue: q.Local, group: "g", total: count, cpu: "10m"}.object(q.Namespace)
-		if _, err := c.Create(ctx, object); err != nil {
+		if _, err := c.Create(t.Context(), object); err != nil {
 			t.Fatal(err)
 		}
 	}
 	start := time.Now()
-	harness.EventuallyWithin(t, time.Minute, "all pods are released", func() error {
-		list, err := c.List(ctx, podKind, q.Namespace, "")
+	harness.EventuallyWithin(t, 3*harness.Patience, "all pods are released", func() error {
+		list, err := c.List(t.Context(), podKind, q.Namespace, "")
 		if err != nil {
 			return err
 		}

@@ -84,7 +84,11 @@ func hugeQueue(t *testing.T, c *harness.Cluster, cohort string, groups []any) ha
 	c.MustCreate(t, harness.LocalQueue(q.Namespace, q.Local, q.Cluster))
 	// The API server needs its time for an object of this size.
 	harness.EventuallyWithin(t, 3*harness.Patience, q.Cluster+" is active", func() error {
-		have := harness.ConditionOf(c.Get(t, kueue("ClusterQueue"), "", q.Cluster), "Active")
+		object, err := c.Fetch(t.Context(), kueue("ClusterQueue"), "", q.Cluster)
+		if err != nil {
+			return err
+		}
+		have := harness.ConditionOf(object, "Active")
 		if have.Status != "True" {
 			return fmt.Errorf("it is %+v", have)
 		}

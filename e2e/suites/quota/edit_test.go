@@ -105,9 +105,13 @@ func TestQueueMoves(t *testing.T) {
 	k.stays(k.developers, false, greedy)
 	k.expectUsage(k.developers, 8, 6)
 	k.expectUsage(k.operators, 3, 1)
-	// 2, 2 and 2 are left at home, 3 are used: the way back is open, but full.
-	k.patch("clusterqueue", k.developers.Cluster, `{"spec":{"cohortName":"`+k.engineering+`"}}`)
+	// 2, 2 and 2 are left at home, 3 are used: the way back is open, but full. The operators are held
+	// until the queue has moved: both are ClusterQueues, of which the controller hears in this order.
+	hold(t, k.operators, "Hold")
 	late := k.submit(k.operators, 1)
+	c.ExpectMessage(t, k.operators.Namespace, late, "Suspended")
+	k.patch("clusterqueue", k.developers.Cluster, `{"spec":{"cohortName":"`+k.engineering+`"}}`)
+	hold(t, k.operators, "None")
 	c.ExpectMessage(t, k.operators.Namespace, late, "WaitingForQuota", "1 more needed")
 	k.gone(k.developers, greedy)
 	c.ExpectSuspended(t, k.operators.Namespace, late, false)

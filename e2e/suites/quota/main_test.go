@@ -3,15 +3,11 @@
 package quota
 
 import (
-	"context"
 	"fmt"
 	"strconv"
-	"strings"
-	"sync"
 	"testing"
 	"time"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/yaml"
 
@@ -207,103 +203,26 @@ func (o org) stays(q harness.Queue, suspended bool, jobs ...string) {
 	})
 }
 
-// history is what became of the Workloads of some namespaces, in the order of the server.
-type history struct {
-	mu    sync.Mutex
-	steps []moment
-}
-
-// moment is one version of a Workload: its Job and its conditions that are set, as "Type=Status".
-type moment struct {
-	job        string
-	conditions map[string]string
-}
+// history is what became of all Workloads, by the names of their Jobs.
+type history struct{ *harness.History }
 
 // remember starts a history of all Workloads; it ends with the test.
-func remember(t *testing.T) *history {
+func remember(t *testing.T) history {
 	t.Helper()
-	client, err := harness.Shared.Resource(kueue("Workload"), "")
-	if err != nil {
-		t.Fatal(err)
-	}
-	list, err := client.List(t.Context(), metav1.ListOptions{Limit: 1})
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, cancel := context.WithCancel(context.Background())
-	t.Cleanup(cancel)
-	watch, err := client.Watch(ctx, metav1.ListOptions{ResourceVersion: list.GetResourceVersion()})
-	if err != nil {
-		t.Fatal(err)
-	}
-	h := &history{}
-	go func() {
-		for event := range watch.ResultChan() {
-			if object, ok := event.Object.(*unstructured.Unstructured); ok {
-				h.add(object)
-			}
-		}
-	}()
-	return h
-}
-
-func (h *history) add(object *unstructured.Unstructured) {
-	step := moment{conditions: map[string]string{}}
-	for _, owner := range object.GetOwnerReferences() {
-		step.job = owner.Name
-	}
-	for _, kind := range []string{"QuotaReserved", "Admitted", "Evicted", "Preempted", "Requeued", "Finished"} {
-		if have := harness.ConditionOf(object, kind); have.Status != "" {
-			step.conditions[kind] = have.Status + " " + have.Reason
-		}
-	}
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.steps = append(h.steps, step)
+	return history{harness.Shared.Remember(t, kueue("Workload"), "")}
 }
 
 // find is the position of the first version of the Job's Workload, from `from` on, that has all these
-// conditions, each as "Type=Status Reason" or "Type=Status"; -1 if there is none.
-func (h *history) find(job string, from int, conditions ...string) int {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	for i := max(from, 0); i < len(h.steps); i++ {
-		fits := h.steps[i].job == job
-		for _, text := range conditions {
-			kind, want, _ := strings.Cut(text, "=")
-			have := h.steps[i].conditions[kind]
-			fits = fits && (have == want || strings.HasPrefix(have, want+" "))
-		}
-		if fits {
-			return i
-		}
-	}
-	return -1
+// conditions; -1 if there is none.
+func (h history) find(job string, from int, conditions ...string) int {
+	owned, having := harness.OwnedBy(job), harness.Having(conditions...)
+	return h.Find(from, func(object *unstructured.Unstructured) bool { return owned(object) && having(object) })
 }
 
 // await waits for such a version and returns its position.
-func (h *history) await(t *testing.T, job string, from int, conditions ...string) int {
+func (h history) await(t *testing.T, job string, from int, conditions ...string) int {
 	t.Helper()
-	found := -1
-	harness.Eventually(t, fmt.Sprintf("Workload of %s has %v", job, conditions), func() error {
-		if found = h.find(job, from, conditions...); found < 0 {
-			return fmt.Errorf("it had %v", h.of(job))
-		}
-		return nil
-	})
-	return found
-}
-
-func (h *history) of(job string) []map[string]string {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	all := []map[string]string{}
-	for _, step := range h.steps {
-		if step.job == job {
-			all = append(all, step.conditions)
-		}
-	}
-	return all
+	return h.Await(t, fmt.Sprintf("that of %s has %v", job, conditions), from, harness.OwnedBy(job), harness.Having(conditions...))
 }
 
 // workload is the Workload of a Job.

@@ -248,10 +248,7 @@ spec:
 	  "topologyAssignment":{"levels":["a","b"],"slices":[
 	    {"domainCount":2,"valuesPerLevel":[{"universal":"a1"},{"individual":{"prefix":"b","roots":["1","2"]}}],"podCounts":{"individual":[10,20]}},
 	    {"domainCount":2,"valuesPerLevel":[{"universal":"a2"},{"individual":{"roots":["first","second"],"suffix":"-in-a2"}}],"podCounts":{"universal":50}}]}}]}}}`
-	if _, err := c.Patch(t.Context(), harness.Kueue("Workload"), namespace, name, patch, "status"); err != nil {
-		t.Fatal(err)
-	}
-	expect(t, c.Get(t, old("Workload"), namespace, name), `
+	want := harness.Parse(`
 status:
   admission:
     podSetAssignments:
@@ -262,7 +259,18 @@ status:
         - {values: [a1, b2], count: 20}
         - {values: [a2, first-in-a2], count: 50}
         - {values: [a2, second-in-a2], count: 50}
-`)
+`).Object
+	// The controller knows no such queue and may take the admission back.
+	harness.Eventually(t, "the assignment in the former version", func() error {
+		if _, err := c.Patch(t.Context(), harness.Kueue("Workload"), namespace, name, patch, "status"); err != nil {
+			return err
+		}
+		object, err := c.Fetch(t.Context(), old("Workload"), namespace, name)
+		if err != nil {
+			return err
+		}
+		return contains(object.Object, want, "")
+	})
 }
 
 func TestDeprecationWarning(t *testing.T) {

@@ -4,7 +4,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"sluice.dev/e2e/harness"
 )
@@ -23,12 +22,15 @@ func TestRecordAndReplay(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(controller.Kill)
+	if err := c.WaitForWebhooks(); err != nil {
+		t.Fatal(err)
+	}
 	q := c.NewQueue(t, harness.QueueOptions{CPU: "2"})
 	runs := c.Submit(t, q, harness.Job{CPU: "2"})
 	c.ExpectSuspended(t, q.Namespace, runs, false)
 	waits := c.Submit(t, q, harness.Job{CPU: "2"})
 	c.ExpectWorkload(t, q.Namespace, waits, "QuotaReserved", "False", "WaitingForQuota")
-	if code, err := controller.Stop(15 * time.Second); err != nil || code != 0 {
+	if code, err := controller.Stop(harness.Patience); err != nil || code != 0 {
 		t.Fatalf("exit code %d, %v; the end of the log:\n%s", code, err, controller.LogTail(20))
 	}
 

@@ -28,7 +28,7 @@ type outcome struct {
 // run starts the controller, which has to end by itself.
 func run(t *testing.T, environment []string, arguments ...string) outcome {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
 	defer cancel()
 	command := exec.CommandContext(ctx, harness.Binary(), arguments...)
 	command.Env = append([]string{"PATH=" + os.Getenv("PATH"), "HOME=" + t.TempDir(), "POD_NAMESPACE=" + harness.SystemNamespace}, environment...)
