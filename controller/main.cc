@@ -11,6 +11,7 @@
 #include <cstdio>
 #include <fstream>
 #include <iostream>
+#include <map>
 #include <thread>
 
 #include "api/names.h"
@@ -152,6 +153,7 @@ class Controller {
     hooks.after_batch = [this, sync_deadline](const reconcile::Operator& op, absl::Time now,
                                               absl::Duration work) {
       observer_.Publish(op, now, work);
+      if (!watches_nodes_ && op.world().NeedsNodes()) WatchNodes();
       if (!synced_ && !op.world().Synced() && now > sync_deadline && !stop_) {
         log_.Error("caches did not sync within controller.cacheSyncTimeout");
         failed_ = true;
@@ -334,30 +336,59 @@ class Controller {
     });
   }
 
+  // Of all the pods of a cluster only those that are managed are even seen, until topology needs to
+  // know what every node has room for.
+  std::string PodSelector() const {
+    if (watches_nodes_) return "";
+    std::string values;
+    if (config_.settings.integrations.Enabled(api::kPodFramework)) values = "true";
+    if (state::World::WatchesSlicePods(config_.settings)) {
+      values += (values.empty() ? "" : ",") + std::string(api::kManagedElastic);
+    }
+    return std::string(api::kManagedLabel) + " in (" + values + ")";
+  }
+
+  bool WatchesPods() const {
+    return watches_nodes_ || config_.settings.integrations.Enabled(api::kPodFramework) ||
+           state::World::WatchesSlicePods(config_.settings);
+  }
+
   void StartReflectors() {
     for (const api::Kind kind : state::World::WatchedKinds(config_.settings)) {
-      kube::ReflectorOptions options;
-      options.kind = kind;
-      // Of all the pods of a cluster only those that are managed are kept, or even seen.
-      if (kind == api::Kind::kPod) {
-        const bool plain = config_.settings.integrations.Enabled(api::kPodFramework);
-        std::string values = plain ? "true" : "";
-        if (state::World::WatchesSlicePods(config_.settings)) {
-          values += (plain ? "," : "") + std::string(api::kManagedElastic);
-        }
-        options.label_selector = std::string(api::kManagedLabel) + " in (" + values + ")";
-      }
-      reflectors_.push_back(std::make_unique<kube::Reflector>(
-          *transport_, timers_, delivery_, options,
-          [this](state::ObjectEvent event) { inbox_.Push(std::move(event)); },
-          [this, kind](const kube::ReflectorReport& report) {
-            if (report.status.ok()) return;
-            log_.Warn("watch interrupted", {{"kind", api::InfoOf(kind).name},
-                                            {"error", report.status},
-                                            {"wait", report.wait}});
-          }));
-      reflectors_.back()->Start();
+      if (kind == api::Kind::kNode || (kind == api::Kind::kPod && !WatchesPods())) continue;
+      StartReflector(kind);
     }
+  }
+
+  void StartReflector(api::Kind kind) {
+    kube::ReflectorOptions options;
+    options.kind = kind;
+    if (kind == api::Kind::kPod) options.label_selector = PodSelector();
+    absl::MutexLock lock(&reflectors_mutex_);
+    if (reflectors_closed_) return;
+    auto& reflector = reflectors_[kind];
+    reflector = nullptr;  // waits for the old one, if any, so that the two never mix
+    reflector = std::make_unique<kube::Reflector>(
+        *transport_, timers_, delivery_, options,
+        [this](state::ObjectEvent event) { inbox_.Push(std::move(event)); },
+        [this, kind](const kube::ReflectorReport& report) {
+          if (report.status.ok()) return;
+          log_.Warn(
+              "watch interrupted",
+              {{"kind", api::InfoOf(kind).name}, {"error", report.status}, {"wait", report.wait}});
+        });
+    reflector->Start();
+  }
+
+  // From the loop's thread: a flavor has a topology for the first time.
+  void WatchNodes() {
+    watches_nodes_ = true;
+    log_.Info("watching nodes and all pods, for topology");
+    // Not on this thread: the old watch may wait for room in the inbox.
+    timers_.Post([this] {
+      StartReflector(api::Kind::kNode);
+      StartReflector(api::Kind::kPod);
+    });
   }
 
   void StartElection() {
@@ -393,7 +424,11 @@ class Controller {
   int Shutdown() {
     log_.Info("stopping");
     inbox_.Close();
-    for (const auto& reflector : reflectors_) reflector->Stop();
+    {
+      absl::MutexLock lock(&reflectors_mutex_);
+      reflectors_closed_ = true;
+      for (const auto& [kind, reflector] : reflectors_) reflector->Stop();
+    }
     // A deposed leader must not finish what it had begun.
     sender_->Stop(lost_ ? absl::ZeroDuration() : absl::Seconds(5));
     if (elector_ != nullptr) {
@@ -436,7 +471,10 @@ class Controller {
   std::unique_ptr<serve::Server> metrics_server_;
   std::unique_ptr<kube::ActionSender> sender_;
   std::unique_ptr<reconcile::Operator> op_;
-  std::vector<std::unique_ptr<kube::Reflector>> reflectors_;
+  absl::Mutex reflectors_mutex_;
+  std::map<api::Kind, std::unique_ptr<kube::Reflector>> reflectors_;
+  bool reflectors_closed_ = false;
+  std::atomic<bool> watches_nodes_ = false;
   std::unique_ptr<kube::LeaderElector> elector_;
   std::thread election_thread_;
   std::ofstream recording_;

@@ -119,7 +119,11 @@ struct Reflector::Core : std::enable_shared_from_this<Reflector::Core> {
       listed = 0;
       absent = false;
       lost_lines = false;
-      Emit(Type::kListBegin);
+      api::Json narrowed;
+      if (!options.label_selector.empty()) {
+        narrowed = api::Json::MakeObject({{"labelSelector", options.label_selector}});
+      }
+      Emit(Type::kListBegin, std::move(narrowed));
     }
     if (api::Json* items = page->Find("items"); items != nullptr && items->IsArray()) {
       for (api::Json& item : items->MutableArray()) EmitItem(std::move(item));

@@ -1,12 +1,12 @@
 // Reflector: keeps the loop told of all objects of one kind, by list and watch.
 //
-// Emits ListBegin, an Upsert per object, ListEnd, then the changes in order. When the list has to
-// start over in the middle (its pages expired), another ListBegin comes without a ListEnd before
-// it: it replaces the unfinished one. After a lost connection the watch resumes from the last
-// version seen; after 410 everything is listed again. Waits grow exponentially with jitter. A kind
-// that the server does not serve is asked for again at a slow pace. Lines that cannot be decoded
-// are reported, never end the loop, and make the next reconnect list again, since what they said is
-// lost.
+// Emits ListBegin (its object has the labelSelector, if there is one), an Upsert per object,
+// ListEnd, then the changes in order. When the list has to start over in the middle (its pages
+// expired), another ListBegin comes without a ListEnd before it: it replaces the unfinished one.
+// After a lost connection the watch resumes from the last version seen; after 410 everything is
+// listed again. Waits grow exponentially with jitter. A kind that the server does not serve is
+// asked for again at a slow pace. Lines that cannot be decoded are reported, never end the loop,
+// and make the next reconnect list again, since what they said is lost.
 //
 // Threads: emit and report are called on the delivery executor, one at a time, and may block.
 // Sources: kubernetes.io "API concepts" (efficient detection of changes, chunked lists, bookmarks).

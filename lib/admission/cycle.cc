@@ -23,11 +23,12 @@ using Verdict = Explanation::Verdict;
 // One cycle over a set of heads. What is admitted stays booked in `admitted` of the caller.
 class Cycle {
  public:
-  Cycle(Snapshot& snapshot, quota::Overlay& admitted, const queueing::QueueManager* queues,
-        int64_t& not_ready)
+  Cycle(Snapshot& snapshot, quota::Overlay& admitted, Places& places,
+        const queueing::QueueManager* queues, int64_t& not_ready)
       : snapshot_(snapshot),
         admitted_(admitted),
-        nominator_(snapshot, queues),
+        places_(places),
+        nominator_(snapshot, queues, places),
         not_ready_(not_ready) {}
 
   std::vector<Decision> Run(const std::vector<WorkloadInfoPtr>& heads) {
@@ -42,6 +43,7 @@ class Cycle {
       decisions.push_back(std::move(entry->decision));
     }
     for (const auto& [queue, amounts] : expected_) quota::Tree::RemoveUsage(*queue, amounts);
+    places_.EndCycle();
     return decisions;
   }
 
@@ -54,6 +56,12 @@ class Cycle {
       nominator_.Recompute(entry, victims_);
       StartScanOver(decision);
       if (entry.assignment.mode == Mode::kFit) entry.assignment.mode = Mode::kDeferredFit;
+    } else if (LostItsPlace(entry)) {
+      nominator_.Recompute(entry, victims_);
+      StartScanOver(decision);
+      if (!entry.Works()) {
+        return Wait(decision, Verdict::kNoLongerFits, RequeueReason::kFailedAfterNomination);
+      }
     }
     switch (entry.assignment.mode) {
       case Mode::kNoFit:
@@ -67,6 +75,13 @@ class Cycle {
       case Mode::kFit:
         return Admit(entry);
     }
+  }
+
+  // There is quota for it, but others of the cycle took its places on nodes: it gets other ones.
+  bool LostItsPlace(const Entry& entry) const {
+    return snapshot_.options.recompute_places && entry.Works() &&
+           !nominator_.PlaceHoldsWithout(entry, victims_) &&
+           nominator_.FitsWithout(entry, victims_);
   }
 
   static void StartScanOver(Decision& decision) {
@@ -93,6 +108,7 @@ class Cycle {
   void Expect(const Entry& entry, const quota::CellAmounts& amounts) {
     quota::Tree::AddUsage(*entry.queue, amounts);
     expected_.emplace_back(entry.queue, amounts);
+    places_.Expect(entry.place);
   }
 
   void Preempt(Entry& entry) {
@@ -113,7 +129,8 @@ class Cycle {
       Skip(entry);
       return Wait(decision, Verdict::kOverlappingTargets, RequeueReason::kFailedAfterNomination);
     }
-    if (!nominator_.FitsWithout(entry, victims_)) {
+    if (!nominator_.FitsWithout(entry, victims_) ||
+        !nominator_.PlaceHoldsWithout(entry, victims_)) {
       Skip(entry);
       return Wait(decision, Verdict::kNoLongerFits, RequeueReason::kFailedAfterNomination);
     }
@@ -153,7 +170,8 @@ class Cycle {
       Skip(entry);
       return Wait(decision, Verdict::kOverlappingTargets, RequeueReason::kFailedAfterNomination);
     }
-    if (!nominator_.FitsWithout(entry, victims_) || !FitsNow(entry)) {
+    if (!nominator_.FitsWithout(entry, victims_) ||
+        !nominator_.PlaceHoldsWithout(entry, victims_) || !FitsNow(entry)) {
       Skip(entry);
       return Wait(decision, Verdict::kNoLongerFits, RequeueReason::kFailedAfterNomination);
     }
@@ -166,6 +184,8 @@ class Cycle {
     decision.kind = Decision::Kind::kAdmit;
     decision.explanation.verdict = Verdict::kFits;
     decision.admission = flavor::MakeAdmission(entry.info().cluster_queue, entry.assignment);
+    places_.Admit(entry.info().Key(), entry.place);
+    places_.Write(entry.place, decision.admission);
     decision.usage = std::move(entry.assignment.usage);
     if (entry.replaced == nullptr) return;
     decision.replaces = entry.replaced->workload;
@@ -188,8 +208,9 @@ class Cycle {
 
   // With the victims of this cycle still running, as they are until they have ended: what others
   // only expect to get does not count. Without this an entry could be given the room of a victim.
-  bool FitsNow(const Entry& entry) const {
+  bool FitsNow(const Entry& entry) {
     if (expected_.empty()) return true;
+    if (!places_.HoldsNow(entry.place)) return false;
     for (const auto& [queue, amounts] : expected_) quota::Tree::RemoveUsage(*queue, amounts);
     const bool fits = quota::Tree::Fits(*entry.queue, entry.usage);
     for (const auto& [queue, amounts] : expected_) quota::Tree::AddUsage(*queue, amounts);
@@ -198,6 +219,7 @@ class Cycle {
 
   Snapshot& snapshot_;
   quota::Overlay& admitted_;
+  Places& places_;
   Nominator nominator_;
   int64_t& not_ready_;
   std::vector<Target> victims_;
@@ -215,7 +237,11 @@ const quota::Node* RootOf(const Snapshot& snapshot, const std::string& cluster_q
 class Scheduler {
  public:
   Scheduler(Snapshot& snapshot, queueing::QueueManager& queues, absl::Time now)
-      : snapshot_(snapshot), queues_(queues), now_(now), not_ready_(snapshot.not_ready) {
+      : snapshot_(snapshot),
+        queues_(queues),
+        now_(now),
+        not_ready_(snapshot.not_ready),
+        places_(snapshot, now) {
     snapshot.history.SetNow(now);
   }
 
@@ -242,41 +268,54 @@ class Scheduler {
  private:
   // Heads that wait in the trees of the others; they defend what they wait for.
   void AddDefenders(std::vector<WorkloadInfoPtr>& heads) {
-    absl::btree_set<const quota::Node*> roots;
+    Scope scope;
     for (const WorkloadInfoPtr& head : heads) {
       const quota::Node* root = RootOf(snapshot_, head->cluster_queue);
-      if (root != nullptr && root->is_cohort()) roots.insert(root);
+      if (root != nullptr && root->is_cohort()) scope.roots.insert(root);
+      scope.places = scope.places || places_.Concern(head->cluster_queue);
     }
-    for (WorkloadInfoPtr& head : queues_.HeldHeads(WaitingIn(roots))) {
+    for (WorkloadInfoPtr& head : queues_.HeldHeads(WaitingIn(scope))) {
       heads.push_back(std::move(head));
     }
   }
 
-  // The ClusterQueues of these trees whose head waits.
-  std::vector<std::string> WaitingIn(const absl::btree_set<const quota::Node*>& roots) const {
+  // Who has to do with whom: quota is shared within a tree, nodes by all that get places.
+  struct Scope {
+    absl::btree_set<const quota::Node*> roots;
+    bool places = false;
+  };
+  bool Within(const Scope& scope, const std::string& cluster_queue) const {
+    return scope.roots.contains(RootOf(snapshot_, cluster_queue)) ||
+           (scope.places && places_.Concern(cluster_queue));
+  }
+
+  // The ClusterQueues of the scope whose head waits.
+  std::vector<std::string> WaitingIn(const Scope& scope) const {
     std::vector<std::string> names;
-    if (roots.empty()) return names;
+    if (scope.roots.empty() && !scope.places) return names;
     for (const std::string& name : queues_.WaitingQueues()) {
-      if (roots.contains(RootOf(snapshot_, name))) names.push_back(name);
+      if (Within(scope, name)) names.push_back(name);
     }
     return names;
   }
 
   void OneCycle(const std::vector<WorkloadInfoPtr>& heads) {
-    std::vector<Decision> decisions = Cycle(snapshot_, admitted_, &queues_, not_ready_).Run(heads);
-    absl::btree_set<const quota::Node*> changed;  // roots of trees in which something happened
+    std::vector<Decision> decisions =
+        Cycle(snapshot_, admitted_, places_, &queues_, not_ready_).Run(heads);
+    Scope changed;  // where something happened
     for (const Decision& decision : decisions) {
       const quota::Node* root = RootOf(snapshot_, decision.info->cluster_queue);
-      if (Record(decision) && root != nullptr) changed.insert(root);
+      if (!Record(decision) || root == nullptr) continue;
+      changed.roots.insert(root);
+      changed.places = changed.places || places_.Concern(decision.info->cluster_queue);
     }
     for (Decision& decision : decisions) {
       const ObjectKey key = decision.info->Key();
       const bool back =
           decision.kind == Decision::Kind::kWait || decision.kind == Decision::Kind::kPreempt;
       if (back) {
-        decision.requeue.hold =
-            !changed.contains(RootOf(snapshot_, decision.info->cluster_queue)) ||
-            decision.requeue.reason == RequeueReason::kPendingPreemption;
+        decision.requeue.hold = !Within(changed, decision.info->cluster_queue) ||
+                                decision.requeue.reason == RequeueReason::kPendingPreemption;
         queues_.Requeue(key, decision.requeue, now_);
       } else if (decision.kind == Decision::Kind::kAdmit) {
         queues_.Admit(key, decision.usage);
@@ -337,8 +376,8 @@ class Scheduler {
   }
 
   // What waits in a tree where something happened may get another answer now.
-  void Wake(const absl::btree_set<const quota::Node*>& roots) {
-    for (const std::string& name : WaitingIn(roots)) queues_.Retry(name);
+  void Wake(const Scope& scope) {
+    for (const std::string& name : WaitingIn(scope)) queues_.Retry(name);
   }
 
   Snapshot& snapshot_;
@@ -346,6 +385,7 @@ class Scheduler {
   const absl::Time now_;
   int64_t not_ready_;
   quota::Overlay admitted_;
+  Places places_;
   size_t admissions_ = 0;
   std::vector<Decision> all_;
   absl::btree_map<ObjectKey, size_t> last_;  // position of the workload's newest decision
@@ -358,7 +398,8 @@ std::vector<Decision> RunCycle(Snapshot& snapshot, const std::vector<WorkloadInf
                                const queueing::QueueManager* queues) {
   quota::Overlay overlay;
   int64_t not_ready = snapshot.not_ready;
-  return Cycle(snapshot, overlay, queues, not_ready).Run(heads);
+  Places places(snapshot, snapshot.history.now());
+  return Cycle(snapshot, overlay, places, queues, not_ready).Run(heads);
 }
 
 std::vector<Decision> Schedule(Snapshot& snapshot, queueing::QueueManager& queues, absl::Time now,

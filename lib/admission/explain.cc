@@ -62,7 +62,10 @@ class Explainer {
   // What a cycle with this workload alone would find. Without searches for preemption where only
   // the quota is asked for.
   Entry Judge() {
-    if (depth_ == Depth::kAll) return Nominator(snapshot_, nullptr).Nominate(info_);
+    if (depth_ == Depth::kAll) {
+      Places places(snapshot_, snapshot_.history.now());
+      return Nominator(snapshot_, nullptr, places).Nominate(info_);
+    }
     Entry entry;
     entry.decision.info = info_;
     entry.decision.explanation.cluster_queue = info_->cluster_queue;

@@ -85,8 +85,9 @@ std::string RenderFinding(const flavor::Finding& finding) {
     case Kind::kAffinityMismatch:
       return fmt::format("flavor {} doesn't match node affinity", finding.flavor);
     case Kind::kTopologyMismatch:
-      return fmt::format("Flavor \"{}\" {} TopologyAwareScheduling", finding.flavor,
-                         finding.requested > 0 ? "does not support" : "supports only");
+      return fmt::format("Flavor \"{}\" {}", finding.flavor, finding.text);
+    case Kind::kNoPlace:
+      return finding.text;
     case Kind::kAboveMaximum:
       return fmt::format(
           "insufficient quota for {} in flavor {}, previously considered podsets requests ({}) + "

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "api/names.h"
+#include "queueing/topology_inputs.h"
 #include "queueing/variants.h"
 #include "quota/overlay.h"
 #include "resource/times_pods.h"
@@ -96,8 +97,11 @@ preemption::Context PreemptionContext(const Snapshot& snapshot) {
   return context;
 }
 
-Nominator::Nominator(const Snapshot& snapshot, const queueing::QueueManager* queues)
-    : snapshot_(snapshot), queues_(queues), context_(PreemptionContext(snapshot)) {}
+Nominator::Nominator(const Snapshot& snapshot, const queueing::QueueManager* queues, Places& places)
+    : snapshot_(snapshot),
+      queues_(queues),
+      places_(places),
+      context_(PreemptionContext(snapshot)) {}
 
 // What keeps the head from being assigned at all; false when nothing does.
 bool Nominator::Inadmissible(const WorkloadInfo& info, Decision& decision) const {
@@ -210,6 +214,29 @@ void Nominator::ResumeScan(const Entry& entry, flavor::AssignContext& context) c
   };
 }
 
+std::vector<flavor::TopologyAsk> Nominator::TopologyAsks(const WorkloadInfo& info) const {
+  std::vector<flavor::TopologyAsk> asks;
+  if (!places_.on()) return asks;
+  const ClusterQueueSnapshot& queue = *snapshot_.FindClusterQueue(info.cluster_queue);
+  const auto& pod_sets = info.workload->spec.pod_sets;
+  if (!queue.has_topology &&
+      std::none_of(pod_sets.begin(), pod_sets.end(), queueing::AsksForTopology)) {
+    return asks;
+  }
+  const queueing::RequestContext context = snapshot_.request_context(info.workload->metadata.ns);
+  for (const api::PodSet& pod_set : pod_sets) {
+    flavor::TopologyAsk& ask = asks.emplace_back();
+    const bool asked = queueing::AsksForTopology(pod_set);
+    if (!asked && !queue.only_topology) continue;
+    ask.wish = asked ? flavor::TopologyWish::kAsked : flavor::TopologyWish::kImplied;
+    ask.request = queueing::TopologyRequestOf(pod_set, !asked);
+    for (const auto& [resource, amount] : queueing::PodSetPerPod(pod_set, context)) {
+      ask.pod_resources.push_back(resource);
+    }
+  }
+  return asks;
+}
+
 Nominator::Attempt Nominator::Try(const Entry& entry, const std::vector<int32_t>& counts,
                                   const flavor::Assignment* first) const {
   const WorkloadInfo& info = entry.info();
@@ -237,6 +264,12 @@ Nominator::Attempt Nominator::Try(const Entry& entry, const std::vector<int32_t>
   } else if (counts.empty()) {
     ResumeScan(entry, context);
   }
+  const std::vector<flavor::TopologyAsk> asks = TopologyAsks(info);
+  if (!asks.empty()) {
+    context.topology = [this](const FlavorName& name) {
+      return snapshot_.topology->FindTree(name);
+    };
+  }
   std::vector<Requests> scaled(counts.size());
   const std::vector<flavor::PodSetHolding> holdings = HoldingsOf(entry);
   std::vector<flavor::PodSetInput> inputs;
@@ -250,11 +283,13 @@ Nominator::Attempt Nominator::Try(const Entry& entry, const std::vector<int32_t>
       input.requests = &scaled[i];
     }
     if (!holdings.empty()) input.holding = &holdings[i];
+    if (!asks.empty()) input.topology = &asks[i];
     inputs.push_back(input);
   }
   Attempt attempt;
   attempt.assignment = flavor::Assign(context, inputs);
   attempt.usage = snapshot_.tree.IdsOf(attempt.assignment.usage);
+  attempt.place = places_.Decide(info, entry.replaced, attempt.assignment);
   FindTargets(search, attempt);
   return attempt;
 }
@@ -275,7 +310,15 @@ void Nominator::FindTargets(Search& search, Attempt& attempt) const {
       }
     }
   }
+  if (!attempt.place.wanted()) {
+    attempt.targets = search.Find(requests, contested);
+    return;
+  }
+  const std::unique_ptr<preemption::Room> room = places_.RoomFor(attempt.place);
+  search.SetRoom(room.get());
   attempt.targets = search.Find(requests, contested);
+  search.SetRoom(nullptr);
+  if (!attempt.targets.empty()) places_.PlaceWithout(attempt.targets, attempt.place);
 }
 
 // The largest number of pods that works, by a binary search between all of them and the minimum.
@@ -330,6 +373,7 @@ bool Nominator::ClaimsRoom(const Entry& entry) {
 void Nominator::Adopt(Entry& entry, Attempt attempt) const {
   entry.assignment = std::move(attempt.assignment);
   entry.usage = std::move(attempt.usage);
+  entry.place = std::move(attempt.place);
   entry.targets = std::move(attempt.targets);
   Decision& decision = entry.decision;
   decision.explanation.cause = entry.assignment.cause;
@@ -396,6 +440,7 @@ Entry Nominator::Nominate(const WorkloadInfoPtr& info) const {
 void Nominator::Recompute(Entry& entry, const std::vector<preemption::Target>& gone) {
   quota::Overlay overlay;
   Remove(snapshot_.tree, overlay, gone);
+  const auto places = places_.Without(gone);
   for (const preemption::Target& target : gone) context_.removed.insert(target.workload);
   entry.replaced = FindReplaced(entry.info());
   std::vector<int32_t> counts;
@@ -418,6 +463,15 @@ bool Nominator::FitsWithout(const Entry& entry, const std::vector<preemption::Ta
     if (!IsAmong(target, gone)) Remove(snapshot_.tree, overlay, {target});
   }
   return quota::Tree::Fits(*entry.queue, entry.usage);
+}
+
+bool Nominator::PlaceHoldsWithout(const Entry& entry,
+                                  const std::vector<preemption::Target>& gone) const {
+  std::vector<preemption::Target> all = gone;
+  for (const preemption::Target& target : entry.targets) {
+    if (!IsAmong(target, gone)) all.push_back(target);
+  }
+  return places_.HoldsWithout(all, entry.place);
 }
 
 }  // namespace sluice::admission

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "admission/cycle.h"
+#include "admission/places.h"
 #include "preemption/preemption.h"
 
 namespace sluice::admission {
@@ -20,6 +21,7 @@ struct Entry {
   flavor::Assignment assignment;
   quota::Node* queue = nullptr;
   quota::CellAmounts usage;  // of the assignment
+  Place place;               // on nodes
   std::vector<preemption::Target> targets;
   // The slice of the same elastic job whose place it takes; it is no candidate for preemption.
   const preemption::ReservedWorkload* replaced = nullptr;
@@ -31,6 +33,10 @@ struct Entry {
   bool claims_room = false;
 
   const queueing::WorkloadInfo& info() const { return *decision.info; }
+  bool Works() const {
+    return assignment.mode == flavor::Mode::kFit ||
+           (assignment.mode == flavor::Mode::kPreempt && !targets.empty());
+  }
 };
 
 // Lower priority of a decision's texts than its data: sets kind, verdict, reason, message and how
@@ -42,8 +48,8 @@ bool IsAmong(const preemption::Target& target, const std::vector<preemption::Tar
 
 class Nominator {
  public:
-  // `queues` tells what is remembered of a head; may be null.
-  Nominator(const Snapshot& snapshot, const queueing::QueueManager* queues);
+  // `queues` tells what is remembered of a head; may be null. `places` must outlive it.
+  Nominator(const Snapshot& snapshot, const queueing::QueueManager* queues, Places& places);
 
   Entry Nominate(const queueing::WorkloadInfoPtr& info) const;
   // Assigns it again with `gone` removed from the tree, within the flavors that it was nominated
@@ -51,6 +57,8 @@ class Nominator {
   void Recompute(Entry& entry, const std::vector<preemption::Target>& gone);
   // Whether the entry's request fits once `gone` and its own targets are.
   bool FitsWithout(const Entry& entry, const std::vector<preemption::Target>& gone) const;
+  // The same of its places on nodes.
+  bool PlaceHoldsWithout(const Entry& entry, const std::vector<preemption::Target>& gone) const;
   // Its place was taken in this cycle: what it holds stays booked, and nobody can preempt it.
   void MarkReplaced(const preemption::ReservedWorkload* workload) { replaced_.insert(workload); }
 
@@ -58,6 +66,7 @@ class Nominator {
   struct Attempt {
     flavor::Assignment assignment;
     quota::CellAmounts usage;
+    Place place;
     std::vector<preemption::Target> targets;
 
     bool Works() const {
@@ -74,6 +83,10 @@ class Nominator {
         : preemptor(std::move(one)), context_(context) {}
     preemption::Preemptor preemptor;
 
+    void SetRoom(preemption::Room* room) {
+      preemptor.room = room;
+      found_ = false;
+    }
     const std::vector<preemption::Target>& Find(const quota::CellAmounts& requests,
                                                 const std::vector<quota::CellId>& contested);
 
@@ -100,11 +113,14 @@ class Nominator {
   flavor::PreemptionOutcome Simulate(Search& search, const FlavorResource& cell,
                                      int64_t request) const;
   void ResumeScan(const Entry& entry, flavor::AssignContext& context) const;
+  // What each pod set asks of topology; empty where none does and no flavor has one.
+  std::vector<flavor::TopologyAsk> TopologyAsks(const queueing::WorkloadInfo& info) const;
   void FindTargets(Search& search, Attempt& attempt) const;
   static bool ClaimsRoom(const Entry& entry);
 
   const Snapshot& snapshot_;
   const queueing::QueueManager* queues_;
+  Places& places_;
   preemption::Context context_;
   absl::btree_set<const preemption::ReservedWorkload*> replaced_;
 };

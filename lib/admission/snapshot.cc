@@ -31,6 +31,12 @@ const api::ResourceFlavor* Snapshot::FindFlavor(const FlavorName& name) const {
   return FindIn(flavors, name);
 }
 
+bool Snapshot::HasTopology(const FlavorName& name) const {
+  if (topology == nullptr) return false;
+  const api::ResourceFlavor* flavor = FindFlavor(name);
+  return flavor != nullptr && !flavor->spec.topology_name.empty();
+}
+
 const api::Namespace* Snapshot::FindNamespace(const std::string& name) const {
   return FindIn(namespaces, name);
 }

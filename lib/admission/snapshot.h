@@ -6,6 +6,7 @@
 #pragma once
 
 #include <absl/container/btree_map.h>
+#include <absl/container/btree_set.h>
 
 #include <functional>
 #include <memory>
@@ -15,7 +16,9 @@
 
 #include "api/kueue_types.h"
 #include "preemption/preemption.h"
+#include "queueing/requests.h"
 #include "quota/tree.h"
+#include "topology/inventory.h"
 
 namespace sluice::admission {
 
@@ -25,6 +28,13 @@ struct ClusterQueueSnapshot {
   // Of its spec, as the cycle needs them.
   preemption::Policies policies{};
   bool usage_based = false;  // admissionMode UsageBasedAdmissionFairSharing
+  // Every flavor has a topology: pods that do not ask for a place get one all the same.
+  bool only_topology = false;
+  bool has_topology = false;  // at least one flavor does
+  // Places are chosen when the checks are Ready: by other clusters, or on nodes that are yet to
+  // come for these flavors.
+  bool places_elsewhere = false;
+  absl::btree_set<FlavorName> provisioned;
 
   ClusterQueueSnapshot() = default;
   ClusterQueueSnapshot(std::shared_ptr<const api::ClusterQueue> object, bool is_active);
@@ -47,6 +57,11 @@ struct CycleOptions {
   bool prioritize_non_borrowing = true;  // gate FairSharingPrioritizeNonBorrowing
   bool elastic_jobs = true;              // gate ElasticJobsViaWorkloadSlices
   bool reclaimable_pods = true;          // gate ReclaimablePods
+  bool hostname_prefixes = true;         // gate TASAssignmentsEncodingByHostnamePrefix
+  bool recompute_places = true;          // gate TASRecomputeAssignmentWithinSchedulingCycle
+  bool fail_fast = true;                 // gate TASFailedNodeReplacementFailFast
+  bool skip_pod_owned = true;            // gate SkipReassignmentForPodOwnedWorkloads
+  bool elastic_places = false;           // gate ElasticJobsViaWorkloadSlicesWithTAS
 };
 
 struct Snapshot {
@@ -66,10 +81,17 @@ struct Snapshot {
   // The admitted variant of the same parent, nullptr for none. Empty: concurrent admission is off.
   std::function<std::shared_ptr<const api::Workload>(const api::Workload& variant)>
       admitted_sibling;
+  // What is free on nodes; nullptr: the gate TopologyAwareScheduling is off. A cycle changes it
+  // only through overlays that are undone before it returns.
+  topology::Inventory* topology = nullptr;
+  // What requests of workloads in the namespace depend on; set where `topology` is.
+  std::function<queueing::RequestContext(const std::string& ns)> request_context;
   CycleOptions options;
 
   const ClusterQueueSnapshot* FindClusterQueue(const std::string& name) const;
   const api::ResourceFlavor* FindFlavor(const FlavorName& name) const;
+  // It names a topology, and topologies count.
+  bool HasTopology(const FlavorName& name) const;
   const api::Namespace* FindNamespace(const std::string& name) const;
 };
 

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "flavor/topology_match.h"
+
 namespace sluice::flavor {
 namespace {
 
@@ -17,12 +19,20 @@ Cause LessSevere(Cause a, Cause b) {
   return std::min(a, b);
 }
 
-bool WantsTopology(const api::PodSet& pod_set) {
-  if (!pod_set.topology_request.has_value()) return false;
-  const api::PodSetTopologyRequest& request = *pod_set.topology_request;
-  return request.required.has_value() || request.preferred.has_value() ||
-         request.unconstrained.value_or(false) ||
-         request.pod_set_slice_required_topology.has_value();
+const char* MismatchText(TopologyMatch match) {
+  switch (match) {
+    case TopologyMatch::kMatches:
+      break;
+    case TopologyMatch::kNotSupported:
+      return "does not support TopologyAwareScheduling";
+    case TopologyMatch::kUnknown:
+      return "information missing in TAS cache";
+    case TopologyMatch::kLevelMissing:
+      return "does not contain the requested level";
+    case TopologyMatch::kOnlyTopology:
+      return "supports only TopologyAwareScheduling";
+  }
+  return "";
 }
 
 struct Fungibility {
@@ -217,7 +227,7 @@ class Assigner {
     for (size_t i = StartOf(group, resources, wanted); i < resources.flavors.size(); ++i) {
       const FlavorName& name = resources.flavors[i].name;
       if (!Allowed(group, name, wanted)) continue;
-      seen.push_back(Try(group, name, wanted));
+      seen.push_back(Try(group, resources, name, wanted));
       if (!error_.empty()) break;
       const RankLevel& result = seen.back().result;
       const int position = static_cast<int>(seen.size()) - 1;
@@ -308,11 +318,12 @@ class Assigner {
     return result.level == 0 || fungibility_.stop_when_borrowing;
   }
 
-  Candidate Try(const Group& group, const FlavorName& name, const Requests& wanted) {
+  Candidate Try(const Group& group, const api::ResourceGroup& resources, const FlavorName& name,
+                const Requests& wanted) {
     Candidate candidate;
     candidate.attempt.flavor = name;
     std::optional<Finding> obstacle = OtherThanReplaced(group, name, wanted);
-    if (!obstacle.has_value()) obstacle = Ineligible(group, name);
+    if (!obstacle.has_value()) obstacle = Ineligible(group, resources, name);
     if (obstacle.has_value()) {
       candidate.result.rank = Rank::kNoFit;
       candidate.attempt.cause = Cause::kNoMatchingFlavor;
@@ -350,7 +361,25 @@ class Assigner {
     return std::nullopt;
   }
 
-  std::optional<Finding> Ineligible(const Group& group, const FlavorName& name) {
+  // "" when the flavor can serve the pod set as topology goes.
+  std::string TopologyObstacle(const PodSetInput& input, const api::ResourceGroup& resources,
+                               const api::ResourceFlavor& flavor) const {
+    if (!context_.topology) return "";
+    static const TopologyAsk kNothing;
+    const TopologyAsk& ask = input.topology == nullptr ? kNothing : *input.topology;
+    const bool has_topology = !flavor.spec.topology_name.empty();
+    const auto& covered = resources.covered_resources;
+    const bool covers_pods = std::any_of(
+        ask.pod_resources.begin(), ask.pod_resources.end(), [&](const ResourceName& resource) {
+          return std::find(covered.begin(), covered.end(), resource) != covered.end();
+        });
+    return MismatchText(MatchTopology(
+        ask.wish, ask.request, has_topology,
+        has_topology ? context_.topology(flavor.metadata.name) : nullptr, covers_pods));
+  }
+
+  std::optional<Finding> Ineligible(const Group& group, const api::ResourceGroup& resources,
+                                    const FlavorName& name) {
     Finding finding;
     finding.flavor = name;
     const api::ResourceFlavor* flavor = context_.flavor ? context_.flavor(name) : nullptr;
@@ -360,9 +389,9 @@ class Assigner {
     }
     for (const size_t index : group) {
       const api::PodSet& pod_set = *inputs_[index].pod_set;
-      if (WantsTopology(pod_set) != !flavor->spec.topology_name.empty()) {
+      finding.text = TopologyObstacle(inputs_[index], resources, *flavor);
+      if (!finding.text.empty()) {
         finding.kind = Finding::Kind::kTopologyMismatch;
-        finding.requested = WantsTopology(pod_set) ? 1 : 0;
         return finding;
       }
       const api::PodSpec& pod = *pod_set.pod_template.spec;

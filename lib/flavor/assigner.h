@@ -18,6 +18,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -26,6 +27,12 @@
 #include "flavor/eligibility.h"
 #include "quota/tree.h"
 #include "resource/resource.h"
+#include "topology/types.h"
+
+namespace sluice::topology {
+class Tree;
+struct Failure;
+}  // namespace sluice::topology
 
 namespace sluice::flavor {
 
@@ -51,7 +58,8 @@ struct Finding {
     kFlavorNotFound,      // there is no such ResourceFlavor
     kUntoleratedTaint,
     kAffinityMismatch,
-    kTopologyMismatch,   // the pod set asks for topology and the flavor has none, or reverse
+    kTopologyMismatch,   // the flavor cannot serve the pod set as topology goes; `text` says why
+    kNoPlace,            // there is quota, but no place on nodes; `text` and `place` say why
     kAboveMaximum,       // more than could ever be available
     kNotEnoughUnused,    // more than is available now
     kNoneAllowed,        // the ClusterQueue has none of the flavors that the workload may get
@@ -62,6 +70,8 @@ struct Finding {
   ResourceName resource;
   std::optional<api::Taint> taint;  // kUntoleratedTaint
   FlavorName replaced;              // kOtherThanReplaced
+  std::string text;
+  std::shared_ptr<const topology::Failure> place;
   // Amounts of the resource in the flavor.
   int64_t requested = 0;   // of this pod set (group)
   int64_t previously = 0;  // of pod sets of the same workload that were assigned before
@@ -130,6 +140,17 @@ struct AssignOptions {
   bool fair_sharing = false;       // preemption follows shares: it may borrow
 };
 
+// What a pod set wants of topology: it asks itself; or it gets one because its ClusterQueue has
+// nothing else; or nothing.
+enum class TopologyWish { kNone, kAsked, kImplied };
+
+struct TopologyAsk {
+  TopologyWish wish = TopologyWish::kNone;
+  topology::TopologyRequest request;
+  // Resources that the pods themselves request. What is only quota may come from any flavor.
+  std::vector<ResourceName> pod_resources;
+};
+
 // What an assignment depends on beside the workload. Everything must outlive the call.
 struct AssignContext {
   const api::ClusterQueue* cluster_queue = nullptr;
@@ -145,6 +166,8 @@ struct AssignContext {
   // Position in the list of flavors at which the scan for the resource of the pod set begins. Empty
   // or past the end: 0.
   std::function<size_t(size_t pod_set, const ResourceName&)> start_at;
+  // The tree of a flavor's topology, nullptr while it is unknown. Empty: topology does not count.
+  std::function<const topology::Tree*(const FlavorName&)> topology;
 };
 
 // What the same pod set has in the workload whose place is taken.
@@ -158,6 +181,7 @@ struct PodSetInput {
   int32_t count = 0;
   const Requests* requests = nullptr;  // total of `count` pods, without "pods"
   const PodSetHolding* holding = nullptr;
+  const TopologyAsk* topology = nullptr;  // nullptr: it wants nothing of topology
 };
 
 Assignment Assign(const AssignContext& context, const std::vector<PodSetInput>& pod_sets);

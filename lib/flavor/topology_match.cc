@@ -64,6 +64,7 @@ TopologyOutcome DecideTopology(topology::Placer& placer, topology::WorkloadReque
     if (failed == nullptr) return true;
     outcome.failed_pod_set = failed->name;
     outcome.reason = topology::Render(*failed->failure);
+    outcome.failure = std::make_shared<const topology::Failure>(*failed->failure);
     return false;
   };
   if (mode == Mode::kFit) {
@@ -74,11 +75,13 @@ TopologyOutcome DecideTopology(topology::Placer& placer, topology::WorkloadReque
   // What stands in the way now is what the user wants to know, if removing others could help.
   const std::string now_set = outcome.failed_pod_set;
   const std::string now_reason = outcome.reason;
+  const auto now_failure = outcome.failure;
   if (!place(true)) {
     outcome.mode = Mode::kNoFit;
   } else {
     outcome.failed_pod_set = now_set;
     outcome.reason = now_reason;
+    outcome.failure = now_failure;
   }
   return outcome;
 }

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <functional>
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
@@ -15,10 +16,6 @@
 #include "topology/placer.h"
 
 namespace sluice::flavor {
-
-// What a pod set wants of topology: it asks itself; or it gets one because its ClusterQueue has
-// nothing else; or nothing.
-enum class TopologyWish { kNone, kAsked, kImplied };
 
 enum class TopologyMatch {
   kMatches,
@@ -53,6 +50,7 @@ struct TopologyOutcome {
   topology::WorkloadPlacement placement;  // kFit: now; kPreempt: as if nothing of ours ran
   std::string failed_pod_set;             // "" when the placement of now fits
   std::string reason;                     // why it does not
+  std::shared_ptr<const topology::Failure> failure;
 };
 
 // `mode` is that of the assignment by quota. A fit that cannot be placed now becomes a preemption;

@@ -46,6 +46,7 @@ class History {
 
   // The instant for which EvictorsOf answers, and at which Record happens.
   void SetNow(absl::Time now) { now_ = now; }
+  absl::Time now() const { return now_; }
   // The workload `victim` was evicted for the workload `preemptor` (UIDs).
   void Record(const std::string& victim, const std::string& preemptor);
   // The workload takes part no more, or as another: it ended, or its spec changed. True when a link

@@ -238,6 +238,11 @@ absl::StatusOr<topology::NodeFilter> NodeFilterOf(const api::Workload& workload,
   return filter;
 }
 
+Requests PodSetPerPod(const api::PodSet& pod_set, const RequestContext& context) {
+  const api::PodSpec& spec = *std::as_const(pod_set.pod_template.spec);
+  return RequestsOf(PodRequests(AdjustPodSpec(spec, context)));
+}
+
 absl::StatusOr<topology::PodSetRequest> TopologyPodSet(const api::Workload& workload,
                                                        const api::PodSet& pod_set, int64_t count,
                                                        const FlavorName& flavor, bool implied,
@@ -246,14 +251,37 @@ absl::StatusOr<topology::PodSetRequest> TopologyPodSet(const api::Workload& work
   result.name = pod_set.name;
   result.flavor = flavor;
   result.count = count;
-  const api::PodSpec& spec = *std::as_const(pod_set.pod_template.spec);
-  result.per_pod = RequestsOf(PodRequests(AdjustPodSpec(spec, context)));
+  result.per_pod = PodSetPerPod(pod_set, context);
   result.topology = TopologyRequestOf(pod_set, implied);
   ASSIGN_OR_RETURN(result.filter, NodeFilterOf(workload, pod_set));
   return result;
 }
 
 // ---- what is known ----
+
+namespace {
+
+// A pod set without requests of its own is served by the flavors of its group.
+absl::btree_set<FlavorName> FlavorsOf(const api::Workload& workload, const api::PodSet& pod_set,
+                                      const api::PodSetAssignment& assigned) {
+  absl::btree_set<FlavorName> flavors;
+  for (const auto& [resource, flavor] : assigned.flavors) flavors.insert(flavor);
+  const auto group_of = [](const api::PodSet& one) {
+    return one.topology_request ? one.topology_request->pod_set_group_name.value_or("") : "";
+  };
+  const std::string group = group_of(pod_set);
+  if (!flavors.empty() || group.empty()) return flavors;
+  for (const api::PodSet& other : workload.spec.pod_sets) {
+    if (group_of(other) != group) continue;
+    for (const api::PodSetAssignment& theirs : workload.status.admission->pod_set_assignments) {
+      if (theirs.name != other.name) continue;
+      for (const auto& [resource, flavor] : theirs.flavors) flavors.insert(flavor);
+    }
+  }
+  return flavors;
+}
+
+}  // namespace
 
 topology::WorkloadUsage TopologyUsage(const api::Workload& workload,
                                       const RequestContext& context) {
@@ -267,11 +295,10 @@ topology::WorkloadUsage TopologyUsage(const api::Workload& workload,
     if (pod_set == pod_sets.end()) continue;
     const auto places = DecodeAssignment(*assigned.topology_assignment);
     if (!places.ok()) continue;  // nothing is known of where it runs
-    const api::PodSpec& spec = *std::as_const(pod_set->pod_template.spec);
-    const Requests per_pod = RequestsOf(PodRequests(AdjustPodSpec(spec, context)));
-    absl::btree_set<FlavorName> flavors;
-    for (const auto& [resource, flavor] : assigned.flavors) flavors.insert(flavor);
-    for (const FlavorName& flavor : flavors) usage.push_back({flavor, per_pod, *places});
+    const Requests per_pod = PodSetPerPod(*pod_set, context);
+    for (const FlavorName& flavor : FlavorsOf(workload, *pod_set, assigned)) {
+      usage.push_back({flavor, per_pod, *places});
+    }
   }
   return usage;
 }

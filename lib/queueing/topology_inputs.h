@@ -55,6 +55,9 @@ topology::TopologyRequest TopologyRequestOf(const api::PodSet& pod_set, bool imp
 absl::StatusOr<topology::NodeFilter> NodeFilterOf(const api::Workload& workload,
                                                   const api::PodSet& pod_set);
 
+// What one pod of it requests, by its spec alone: rules about quota do not count.
+Requests PodSetPerPod(const api::PodSet& pod_set, const RequestContext& context);
+
 // One pod set as placement is asked about it. `flavor` is the one with a topology that it was
 // given.
 absl::StatusOr<topology::PodSetRequest> TopologyPodSet(const api::Workload& workload,

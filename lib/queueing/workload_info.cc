@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "api/names.h"
+#include "queueing/topology_inputs.h"
 
 namespace sluice::queueing {
 namespace {
@@ -113,6 +114,10 @@ EquivalenceClass Classify(const WorkloadInfo& info, const OrderOptions& options)
   if (options.concurrent_admission) {
     signature.Add(info.workload->metadata.Annotation(api::kAllowedResourceFlavors));
   }
+  // Nodes whose maintenance is planned take only what ends before it.
+  if (const auto& bound = info.workload->spec.maximum_execution_time_seconds) {
+    signature.Add(*bound);
+  }
   for (size_t i = 0; i < info.requests.size(); ++i) {
     const api::PodSet& pod_set = info.workload->spec.pod_sets[i];
     signature.Add(info.requests[i].name);
@@ -121,6 +126,8 @@ EquivalenceClass Classify(const WorkloadInfo& info, const OrderOptions& options)
     signature.Add(pod_set.min_count.value_or(-1));
     signature.Add(pod_set.topology_request.has_value() ? 1 : 0);
     if (pod_set.topology_request.has_value()) signature.Add(*pod_set.topology_request);
+    const auto placement = pod_set.pod_template.annotations.find(kPlacement);
+    if (placement != pod_set.pod_template.annotations.end()) signature.Add(placement->second);
     signature.Add(*pod_set.pod_template.spec);
   }
   return signature.Hash();

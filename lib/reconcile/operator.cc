@@ -98,6 +98,7 @@ void Operator::OnObject(const state::ObjectEvent& event, absl::Time now) {
     if (!world_.IsAssumed(ref.key)) settling_.erase(ref.key);
     // A refused admission ends with the newer object that explains the refusal.
     if (before != after && settling_.erase(ref.key) > 0) world_.Forget(ref.key, now, touched);
+    FollowPlaces(ref.key, now);
   }
   if (event.type == Type::kListEnd && observer_ != nullptr) {
     // Objects that went while nobody watched.
@@ -230,12 +231,14 @@ void Operator::TouchAll() {
 
 bool Operator::Idle() const {
   return dirty_.empty() && counts_.empty() && in_flight_.empty() && waiting_.empty() &&
-         settling_.empty() && evictions_.empty() && events_.empty() && !world_.HasReleases();
+         settling_.empty() && evictions_.empty() && events_.empty() && !world_.HasReleases() &&
+         !world_.NextRelease() && second_passes_.empty();
 }
 
 void Operator::Run(absl::Time now) {
   if (!leading_ || !world_.Synced()) return;
   FireTimers(now);
+  RunSecondPasses(now);
   Admit(now);
   SendEvictions(now);
   TakeCounts(now);
@@ -250,6 +253,8 @@ absl::Time Operator::NextDue(absl::Time now) const {
   if (const std::optional<absl::Time> due = world_.queues().NextDue()) next = std::min(next, *due);
   const bool room = essential_in_flight_ < options_.max_in_flight;
   if (room && (world_.HasReleases() || world_.queues().HasHeads(now))) return now;
+  if (const auto release = world_.NextRelease()) next = std::min(next, *release);
+  if (!second_passes_due_.empty() && room) next = std::min(next, second_passes_due_.begin()->first);
   if (!evictions_.empty()) next = std::min(next, now + absl::Milliseconds(50));
   if (!waiting_due_.empty()) {
     next = std::min(

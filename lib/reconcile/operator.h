@@ -167,6 +167,18 @@ class Operator {
     return Calm(now) ? options_.waiting_per_second : options_.busy_waiting_per_second;
   }
 
+  // A workload that holds quota and needs places; see admission/second_pass.h.
+  struct SecondPassEntry {
+    std::string uid;
+    int attempt = 1;
+    absl::Time due;
+  };
+  void FollowPlaces(const ObjectKey& key, absl::Time now);
+  void ScheduleSecondPass(const ObjectKey& key, SecondPassEntry entry, absl::Time now);
+  void DropSecondPass(const ObjectKey& key);
+  void RunSecondPasses(absl::Time now);
+  void TakeSecondPass(const api::Workload& workload, SecondPassEntry entry, absl::Time now);
+
   bool Busy(const state::Ref& ref) const { return busy_.contains(ref); }
   void WakeAt(const state::Ref& ref, absl::Time time);
   void DropTimer(const state::Ref& ref);
@@ -197,6 +209,9 @@ class Operator {
   absl::btree_map<state::Ref, int> busy_;
   // Refused admissions that still count, and until when.
   absl::btree_map<ObjectKey, absl::Time> settling_;
+
+  absl::btree_map<ObjectKey, SecondPassEntry> second_passes_;
+  absl::btree_set<std::pair<absl::Time, ObjectKey>> second_passes_due_;
 
   std::deque<WaitingEvent> events_;  // oldest first
   Pace event_pace_;

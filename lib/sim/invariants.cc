@@ -12,6 +12,7 @@
 #include "api/names.h"
 #include "queueing/workload_info.h"
 #include "resource/quantity.h"
+#include "sim/place_invariants.h"
 
 namespace sluice::sim {
 namespace {
@@ -247,6 +248,7 @@ Violations CheckRebuilt(const state::World& world, const ApiServer& api, absl::T
   compare(world.workloads().size() == fresh.workloads().size(), "the number of Workloads");
   compare(world.jobs().size() == fresh.jobs().size(), "the number of Jobs");
   compare(world.pods().all().size() == fresh.pods().all().size(), "the number of managed pods");
+  compare(FreeOnNodes(world) == FreeOnNodes(fresh), "what is free on nodes");
   compare(world.cluster_queues().size() == fresh.cluster_queues().size(),
           "the number of ClusterQueues");
   compare(world.queues().size() == fresh.queues().size(), "the number of pending Workloads");

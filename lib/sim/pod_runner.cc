@@ -107,7 +107,8 @@ void PodRunner::Bind(const ObjectKey& key, const Json& pod, absl::Time now) {
   action.verb = state::Verb::kMergePatch;
   action.kind = Kind::kPod;
   action.key = key;
-  action.body["spec"].Set("nodeName", "node");
+  const std::string host = pod.GetString("spec", "nodeSelector", "kubernetes.io/hostname");
+  action.body["spec"].Set("nodeName", host.empty() ? "node" : host);
   action.field_manager = "kube-scheduler";
   if (!api_.Execute(action, now).ok()) return;
   const Json* bound = api_.Find(Kind::kPod, key);

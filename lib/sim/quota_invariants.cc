@@ -149,6 +149,15 @@ class PreemptionCheck {
   // room, and a preemptor that may not borrow more than a fit: only what is certain is judged.
   void CheckLast() {
     if (decision_.victims.empty() || others_leave_ || world_.settings().fair_sharing) return;
+    // It may have been preempted for its place on a node, not for its quota.
+    const auto needs_place = [&](const auto& pod_set) {
+      return std::any_of(pod_set.flavors.begin(), pod_set.flavors.end(), [&](const auto& choice) {
+        const auto flavor = world_.flavors().Find({"", choice.second.flavor});
+        return flavor != nullptr && !flavor->spec.topology_name.empty();
+      });
+    };
+    const auto& pod_sets = decision_.explanation.pod_sets;
+    if (std::any_of(pod_sets.begin(), pod_sets.end(), needs_place)) return;
     for (const auto& [key, queue] : world_.cluster_queues().all()) {
       if (key.name != queue_ && tree_.RootOf(key.name) == tree_.RootOf(queue_) &&
           world_.queues().Pending(key.name).Total() > 0) {

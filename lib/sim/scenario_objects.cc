@@ -65,7 +65,9 @@ absl::Status Unknown(const Word& word) {
 }
 
 bool LooksLikeResource(const std::string& key) {
-  return key == "cpu" || key == "memory" || key == "pods" || key.find('/') != std::string::npos;
+  // "annotation:example.com/x" and the like are no resources.
+  const bool qualified = key.find('/') != std::string::npos && key.find(':') == std::string::npos;
+  return key == "cpu" || key == "memory" || key == "pods" || qualified;
 }
 
 absl::Status Namespace(const Words& words, Json& object) {
@@ -83,10 +85,57 @@ absl::Status Flavor(const Words& words, Json& object) {
       spec["nodeTaints"].Append(TaintOf(taint, word.value, false));
     } else if (const std::string key = After(word.key, "tolerate:"); !key.empty()) {
       spec["tolerations"].Append(TaintOf(key, word.value, true));
+    } else if (word.key == "topology") {
+      spec.Set("topologyName", word.value);
     } else {
       return Unknown(word);
     }
   }
+  return absl::OkStatus();
+}
+
+absl::Status Topology(const Words& words, Json& object) {
+  for (const Word& word : words) {
+    if (word.key != "levels") return Unknown(word);
+    for (const std::string& level : std::vector<std::string>(absl::StrSplit(word.value, ','))) {
+      object["spec"]["levels"].Append(Json::MakeObject({{"nodeLabel", level}}));
+    }
+  }
+  return absl::OkStatus();
+}
+
+Json NodeCondition(const std::string& type, const std::string& status) {
+  return Json::MakeObject({{"type", type}, {"status", status}});
+}
+
+// A node that says nothing of itself is ready, has room for pods and the label of its name.
+absl::Status Node(const std::string& name, const Words& words, Json& object, Json& status) {
+  Json& labels = object["metadata"]["labels"];
+  labels.Set("kubernetes.io/hostname", name);
+  status["allocatable"].Set("pods", "110");
+  std::string ready = "True";
+  Json conditions = Json::MakeArray();
+  for (const Word& word : words) {
+    if (const std::string label = After(word.key, "label:"); !label.empty()) {
+      labels.Set(label, word.value);
+    } else if (const std::string note = After(word.key, "annotation:"); !note.empty()) {
+      object["metadata"]["annotations"].Set(note, word.value);
+    } else if (const std::string taint = After(word.key, "taint:"); !taint.empty()) {
+      object["spec"]["taints"].Append(TaintOf(taint, word.value, false));
+    } else if (const std::string type = After(word.key, "condition:"); !type.empty()) {
+      conditions.Append(NodeCondition(type, word.value));
+    } else if (word.key == "unschedulable") {
+      object["spec"].Set("unschedulable", word.value == "true");
+    } else if (word.key == "ready") {
+      ready = word.value == "true" ? "True" : "False";
+    } else if (LooksLikeResource(word.key)) {
+      status["allocatable"].Set(word.key, word.value);
+    } else {
+      return Unknown(word);
+    }
+  }
+  conditions.Append(NodeCondition("Ready", ready));
+  status.Set("conditions", std::move(conditions));
   return absl::OkStatus();
 }
 
@@ -218,6 +267,8 @@ bool PodWord(const Word& word, Json& pod_template) {
     spec["nodeSelector"].Set(label, word.value);
   } else if (const std::string key = After(word.key, "tolerate:"); !key.empty()) {
     spec["tolerations"].Append(TaintOf(key, word.value, true));
+  } else if (const std::string note = After(word.key, "podannotation:"); !note.empty()) {
+    pod_template["metadata"]["annotations"].Set(note, word.value);
   } else if (word.key == "runtimeclass") {
     spec.Set("runtimeClassName", word.value);
   } else if (word.key == "podpriority") {
@@ -314,10 +365,46 @@ absl::Status Pod(const Words& words, Json& object) {
     const bool named = word.key.starts_with("label:") || word.key.starts_with("annotation:");
     if (!named && PodWord(word, pod_template)) continue;
     if (GroupWord(word, object["metadata"])) continue;
+    if (word.key == "node") {
+      pod_template["spec"].Set("nodeName", word.value);
+      continue;
+    }
     RETURN_IF_ERROR(JobMetadata(word, object["metadata"]));
   }
   object.Set("spec", *pod_template.Find("spec"));
   return absl::OkStatus();
+}
+
+// LEVEL:SIZE, where the level may have colons of its own.
+Json SliceOf(const std::string& text) {
+  const size_t colon = text.rfind(':');
+  int64_t size = 0;
+  if (colon != std::string::npos && !absl::SimpleAtoi(text.substr(colon + 1), &size)) size = 0;
+  return Json::MakeObject({{"topology", text.substr(0, colon)}, {"size", size}});
+}
+
+// Words of a pod set about topology; false when the word is not one of them.
+bool TopologyWord(const Word& word, Json& pod_set) {
+  static const std::vector<std::string> kPlain = {"group",         "required", "preferred",
+                                                  "unconstrained", "slice",    "layers"};
+  if (std::find(kPlain.begin(), kPlain.end(), word.key) == kPlain.end()) return false;
+  Json& request = pod_set["topologyRequest"];
+  if (word.key == "group") {
+    request.Set("podSetGroupName", word.value);
+  } else if (word.key == "unconstrained") {
+    request.Set("unconstrained", word.value == "true");
+  } else if (word.key == "slice") {
+    const Json slice = SliceOf(word.value);
+    request.Set("podSetSliceRequiredTopology", slice.GetString("topology"));
+    request.Set("podSetSliceSize", *slice.Find("size"));
+  } else if (word.key == "layers") {
+    for (const std::string& layer : std::vector<std::string>(absl::StrSplit(word.value, '+'))) {
+      request["podsetSliceRequiredTopologyConstraints"].Append(SliceOf(layer));
+    }
+  } else {
+    request.Set(word.key, word.value);
+  }
+  return true;
 }
 
 // A pod set of a Workload: its words but those of the Workload itself.
@@ -330,8 +417,8 @@ class PodSetText {
     if (word.key == "count" || word.key == "mincount") {
       ASSIGN_OR_RETURN(const int64_t count, Integer(word));
       pod_set_.Set(word.key == "count" ? "count" : "minCount", count);
-    } else if (word.key == "group") {
-      pod_set_["topologyRequest"].Set("podSetGroupName", word.value);
+    } else if (TopologyWord(word, pod_set_)) {
+      return true;
     } else {
       return PodWord(word, template_);
     }
@@ -381,6 +468,10 @@ absl::Status Workload(const Words& words, Json& object) {
 
 absl::Status Fill(Kind kind, const Words& words, Json& object, Json& status) {
   switch (kind) {
+    case Kind::kTopology:
+      return Topology(words, object);
+    case Kind::kNode:
+      return Node(object.GetString("metadata", "name"), words, object, status);
     case Kind::kNamespace:
       return Namespace(words, object);
     case Kind::kResourceFlavor:

@@ -2,6 +2,10 @@
 //
 //   namespace NAME [LABEL=VALUE]...
 //   flavor NAME [label:KEY=VALUE]... [taint:KEY=VALUE:EFFECT]... [tolerate:KEY=VALUE:EFFECT]...
+//       [topology=NAME]
+//   topology NAME levels=LABEL[,LABEL]...
+//   node NAME [RESOURCE=AMOUNT]... [label:KEY=VALUE]... [taint:KEY=VALUE:EFFECT]...
+//       [unschedulable=BOOL] [ready=BOOL] [condition:TYPE=STATUS]... [annotation:KEY=VALUE]...
 //   clusterqueue NAME [flavor=NAME{RESOURCE=QUOTA,...}]... [cohort=] [strategy=] [stop=]
 //       [selector:KEY=VALUE]... [check=NAME]... [weight=AMOUNT] [mode=ADMISSIONMODE]
 //       [within=POLICY] [reclaim=POLICY] [borrowwithin=POLICY[:MAXPRIORITY]]
@@ -19,14 +23,17 @@
 //       [parallelism=N] [completions=N] [indexed=true] [suspend=BOOL] [prebuilt=NAME] [maxexec=N]
 //       [selector:KEY=VALUE]... [tolerate:KEY=VALUE:EFFECT]... [runtimeclass=NAME] [fail=true]
 //       [limit:RESOURCE=AMOUNT]... [RESOURCE=AMOUNT]... [label:KEY=VALUE]...
+//       [podannotation:KEY=VALUE]... of the pod template
 //       [annotation:KEY=VALUE]... [ready=TIME[,TIME...]] [minparallelism=N]
 //       ready: how long the first, second, ... pod after each start takes to be ready, or "never"
 //   pod NAME [group=NAME] [total=N] [role=ROLE] [index=N] [fast=true] [serving=true]
 //       [retriable=false] and the words of a job but those about counts and suspension; run, ready
-//       and stopping have one time
+//       and stopping have one time; [node=NAME] for a pod that is bound already
 //   workload NAME [queue=] [priority=N] [count=N] [mincount=N] [RESOURCE=AMOUNT]...
 //       [podset:NAME=WORD,WORD,...]... in place of the one pod set "main"
 //       [gate=NAME]... preemption gates [annotation:KEY=VALUE]...
+//       [required=LEVEL] [preferred=LEVEL] [unconstrained=BOOL] [slice=LEVEL:SIZE] [group=NAME]
+//       [layers=LEVEL:SIZE+LEVEL:SIZE...] topology of a pod set
 // All namespaced kinds take ns=NAME.
 #pragma once
 

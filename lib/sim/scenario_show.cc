@@ -1,12 +1,15 @@
 #include "sim/scenario_show.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <vector>
 
+#include "api/codec.h"
 #include "api/names.h"
 #include "base/time.h"
+#include "queueing/topology_inputs.h"
 
 namespace sluice::sim {
 namespace {
@@ -120,10 +123,28 @@ std::string Partly(const Json& workload, const Json& assignment) {
   return "";
 }
 
+// " on h1:4 h2:2" for the places of a pod set, " on nodes to come" while they are not chosen.
+std::string Places(const Json& assignment, const api::Workload& workload) {
+  std::string text;
+  for (const api::PodSetAssignment& one : workload.status.admission->pod_set_assignments) {
+    if (one.name != assignment.GetString("name")) continue;
+    if (one.delayed_topology_request == "Pending") text += " on nodes to come";
+    if (!one.topology_assignment.has_value()) continue;
+    const auto places = queueing::DecodeAssignment(*one.topology_assignment);
+    if (!places.ok()) return " on " + std::string(places.status().message());
+    text += " on";
+    for (const topology::AssignedDomain& domain : places->domains) {
+      text += fmt::format(" {}:{}", fmt::join(domain.values, "/"), domain.count);
+    }
+  }
+  return text;
+}
+
 std::string Assignment(const Json& workload) {
   std::string text = workload.GetString("status", "admission", "clusterQueue");
   const Json* assignments = workload.Find("status", "admission", "podSetAssignments");
   if (assignments == nullptr) return text;
+  const absl::StatusOr<api::Workload> decoded = api::Decode<api::Workload>(workload);
   for (const Json& assignment : assignments->AsArray()) {
     const Json* flavors = assignment.Find("flavors");
     const Json* usage = assignment.Find("resourceUsage");
@@ -134,8 +155,9 @@ std::string Assignment(const Json& workload) {
           fmt::format("{}={} of {}", resource, amount.AsString(), flavors->GetString(resource)));
     }
     std::sort(parts.begin(), parts.end());
-    text += fmt::format(" {{{}{}: {}}}", assignment.GetString("name"), Partly(workload, assignment),
-                        fmt::join(parts, ", "));
+    text +=
+        fmt::format(" {{{}{}: {}{}}}", assignment.GetString("name"), Partly(workload, assignment),
+                    fmt::join(parts, ", "), decoded.ok() ? Places(assignment, *decoded) : "");
   }
   return text;
 }

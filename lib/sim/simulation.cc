@@ -7,6 +7,7 @@
 
 #include "base/check.h"
 #include "base/time.h"
+#include "sim/place_invariants.h"
 
 namespace sluice::sim {
 namespace {
@@ -51,6 +52,9 @@ struct Simulation::Replica : state::ActionSink, reconcile::Observer {
   void OnDecision(const admission::Decision& decision, absl::Time /*now*/) override {
     if (!sim.options_.check) return;
     for (std::string& text : CheckStrictFifo(controller->world(), decision)) {
+      sim.Violation(std::move(text));
+    }
+    for (std::string& text : CheckPlaces(controller->world(), decision)) {
       sim.Violation(std::move(text));
     }
     for (std::string& text : CheckPreemption(controller->world(), decision)) {

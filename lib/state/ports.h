@@ -26,7 +26,7 @@ struct ObjectEvent {
   enum class Type { kListBegin, kUpsert, kDelete, kListEnd };
   Type type = Type::kUpsert;
   api::Kind kind = api::Kind::kWorkload;
-  api::Json object;  // empty for kListBegin and kListEnd
+  api::Json object;  // of kListBegin: the labelSelector, if any; empty for kListEnd
 };
 
 // The answer to an action.

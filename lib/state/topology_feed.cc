@@ -88,15 +88,43 @@ TopologyFeed::Wake TopologyFeed::PodChanged(const ObjectKey& key, const api::Pod
   return {std::move(changed.flavors), kPodBatch};
 }
 
-void TopologyFeed::WorkloadChanged(const ObjectKey& key, const api::Workload* counted,
-                                   const queueing::RequestContext& context) {
+TopologyFeed::Wake TopologyFeed::KeepPods(const absl::btree_set<ObjectKey>& seen) {
+  absl::btree_set<std::string> keep;
+  for (const ObjectKey& key : seen) keep.insert(key.ToString());
+  absl::btree_set<FlavorName> flavors;
+  for (const std::string& key : inventory_.ForeignPods()) {
+    if (keep.contains(key)) continue;
+    const topology::Changed changed = inventory_.RemoveForeignPod(key);
+    flavors.insert(changed.flavors.begin(), changed.flavors.end());
+  }
+  if (flavors.empty()) return {};
+  return {{flavors.begin(), flavors.end()}, kPodBatch};
+}
+
+TopologyFeed::Wake TopologyFeed::WorkloadChanged(const ObjectKey& key, const api::Workload* counted,
+                                                 const queueing::RequestContext& context) {
   topology::WorkloadUsage usage;
   if (counted != nullptr) usage = queueing::TopologyUsage(*counted, context);
+  const std::string name = key.ToString();
+  const topology::WorkloadUsage* before = inventory_.FindWorkload(name);
+  if (before != nullptr ? *before == usage : usage.empty()) return {};
+  Wake wake;
+  if (before != nullptr) wake.flavors = Sharing(*before);
   if (usage.empty()) {
-    inventory_.RemoveWorkload(key.ToString());
+    inventory_.RemoveWorkload(name);
   } else {
-    inventory_.SetWorkload(key.ToString(), usage);
+    inventory_.SetWorkload(name, usage);
   }
+  return wake;
+}
+
+std::vector<FlavorName> TopologyFeed::Sharing(const topology::WorkloadUsage& usage) const {
+  absl::btree_set<FlavorName> flavors;
+  for (const topology::PodSetUsage& one : usage) flavors.insert(one.flavor);
+  if (inventory_.options().overlapping_flavors) {
+    for (const auto& [name, source] : flavors_) flavors.insert(name);
+  }
+  return {flavors.begin(), flavors.end()};
 }
 
 }  // namespace sluice::state

@@ -9,6 +9,7 @@
 #pragma once
 
 #include <absl/container/btree_map.h>
+#include <absl/container/btree_set.h>
 #include <absl/time/time.h>
 
 #include <string>
@@ -22,6 +23,7 @@
 
 namespace sluice::state {
 
+inline constexpr char kTopologyGate[] = "TopologyAwareScheduling";
 topology::Options TopologyOptionsOf(const FeatureGates& gates);
 
 class TopologyFeed {
@@ -43,9 +45,14 @@ class TopologyFeed {
   Wake NodeChanged(const topology::NodeName& name, const api::Node* now);
   Wake PodChanged(const ObjectKey& key, const api::Pod* now);
   // `counted`: the workload as it counts (assumed or stored), null when it holds no quota.
-  void WorkloadChanged(const ObjectKey& key, const api::Workload* counted,
+  // Places that it gives back are free for every flavor that sees the same hosts.
+  Wake WorkloadChanged(const ObjectKey& key, const api::Workload* counted,
                        const queueing::RequestContext& context);
 
+  // Of pods that are not in `seen`: they went while nobody watched.
+  Wake KeepPods(const absl::btree_set<ObjectKey>& seen);
+
+  bool has_flavors() const { return !flavors_.empty(); }
   topology::Inventory& inventory() { return inventory_; }
   const topology::Inventory& inventory() const { return inventory_; }
 
@@ -57,6 +64,7 @@ class TopologyFeed {
     bool operator==(const FlavorSource&) const = default;
   };
   void Refresh(const FlavorName& name);
+  std::vector<FlavorName> Sharing(const topology::WorkloadUsage& usage) const;
 
   topology::Inventory inventory_;
   absl::btree_map<FlavorName, FlavorSource> flavors_;  // those with a topology

@@ -58,6 +58,9 @@ World::World(const Settings& settings)
       pods_(settings),
       kinds_(WatchedKinds(settings)),
       queues_({settings.gates.Enabled("FlavorFungibilityPreserveScanProgress")}) {
+  if (settings.gates.Enabled(kTopologyGate)) {
+    topology_ = std::make_unique<TopologyFeed>(TopologyOptionsOf(settings.gates));
+  }
   SetCycleOptions();
   StartUsageLedger();
 }
@@ -89,6 +92,15 @@ void World::SetCycleOptions() {
       return nullptr;
     };
   }
+  if (topology_ != nullptr) {
+    snapshot_.topology = &topology_->inventory();
+    snapshot_.request_context = [this](const std::string& ns) { return RequestContextFor(ns); };
+  }
+  options.hostname_prefixes = gates.Enabled("TASAssignmentsEncodingByHostnamePrefix");
+  options.recompute_places = gates.Enabled("TASRecomputeAssignmentWithinSchedulingCycle");
+  options.fail_fast = gates.Enabled("TASFailedNodeReplacementFailFast");
+  options.skip_pod_owned = gates.Enabled("SkipReassignmentForPodOwnedWorkloads");
+  options.elastic_places = gates.Enabled("ElasticJobsViaWorkloadSlicesWithTAS");
   options.elastic_jobs = gates.Enabled("ElasticJobsViaWorkloadSlices");
   options.reclaimable_pods = gates.Enabled("ReclaimablePods");
   options.block_admission =
@@ -123,7 +135,9 @@ const std::vector<api::Kind>& World::WatchedKinds() {
 
 std::vector<api::Kind> World::WatchedKinds(const Settings& settings) {
   std::vector<api::Kind> kinds = WatchedKinds();
-  if (settings.integrations.Enabled(api::kPodFramework) || WatchesSlicePods(settings)) {
+  const bool topology = settings.gates.Enabled(kTopologyGate);
+  if (topology) kinds.push_back(api::Kind::kNode);
+  if (topology || settings.integrations.Enabled(api::kPodFramework) || WatchesSlicePods(settings)) {
     kinds.push_back(api::Kind::kPod);
   }
   return kinds;
@@ -134,12 +148,13 @@ bool World::Watches(api::Kind kind) const {
 }
 
 bool World::Synced() const {
-  const bool all = synced_.size() == kinds_.size();
-  if (all || !Watches(api::Kind::kPod) || settings_.integrations.Enabled(api::kPodFramework)) {
-    return all;
-  }
-  // Pods of elastic jobs are waited for where they are needed.
-  return synced_.size() + 1 == kinds_.size() && !synced_.contains(api::Kind::kPod);
+  // Nodes, and pods for topology or of elastic jobs, are waited for where they are needed.
+  const auto waited = [&](api::Kind kind) {
+    if (kind == api::Kind::kPod) return settings_.integrations.Enabled(api::kPodFramework);
+    return kind != api::Kind::kNode;
+  };
+  return std::all_of(kinds_.begin(), kinds_.end(),
+                     [&](api::Kind kind) { return synced_.contains(kind) || !waited(kind); });
 }
 
 template <typename Visit>
@@ -163,6 +178,8 @@ void World::WithStore(api::Kind kind, Visit visit) {
       return visit(workload_priority_classes_);
     case api::Kind::kJob:
       return visit(jobs_);
+    case api::Kind::kNode:
+      return visit(nodes_);
     case api::Kind::kNamespace:
       return visit(namespaces_);
     case api::Kind::kLimitRange:
@@ -182,7 +199,7 @@ bool World::WatchesSlicePods(const Settings& settings) {
 }
 
 std::optional<Rejection> World::Apply(const ObjectEvent& event, absl::Time now, Refs& touched) {
-  if (event.kind == api::Kind::kPod) return TakePod(event, touched);
+  if (event.kind == api::Kind::kPod) return TakePod(event, now, touched);
   std::optional<Rejection> rejected;
   switch (event.type) {
     case ObjectEvent::Type::kListBegin:
@@ -216,6 +233,7 @@ void World::FinishList(Store<T>& store, api::Kind kind, absl::Time now, Refs& to
   absl::erase_if(unreadable_,
                  [&](const Ref& ref) { return ref.kind == kind && !seen.contains(ref.key); });
   MarkSynced(kind);
+  if (kind == api::Kind::kNode && !std::exchange(nodes_listed_, true)) NoteNodesListed(touched);
 }
 
 void World::MarkSynced(api::Kind kind) {
@@ -223,22 +241,6 @@ void World::MarkSynced(api::Kind kind) {
   const bool was_synced = Synced();
   synced_.insert(kind);
   if (!was_synced && Synced()) RestoreEntryPenalties();
-}
-
-std::optional<Rejection> World::TakePod(const ObjectEvent& event, Refs& touched) {
-  absl::btree_set<ObjectKey> jobs;
-  slice_pods_.Apply(event, jobs);
-  for (const ObjectKey& job : jobs) touched.insert({api::Kind::kJob, job});
-  std::optional<std::string> error;
-  if (settings_.integrations.Enabled(api::kPodFramework)) {
-    absl::btree_set<ObjectKey> keys;
-    error = pods_.Apply(event, templates_, keys);
-    for (const ObjectKey& key : keys) touched.insert({api::Kind::kPod, key});
-  }
-  if (event.type == ObjectEvent::Type::kListEnd) MarkSynced(api::Kind::kPod);
-  if (!error) return std::nullopt;
-  return Rejection{
-      {api::Kind::kPod, KeyOf(event.object)}, event.object.GetString("metadata", "uid"), *error};
 }
 
 template <typename T>
@@ -299,12 +301,16 @@ void World::Changed(const ObjectKey& key, const std::shared_ptr<const T>& before
     } else {
       snapshot_.flavors[key.name] = after;
     }
+    FollowFlavor(key.name, after.get());
     if (before == nullptr || after == nullptr || before->spec != after->spec) {
       RefreshUsers(by_flavor_, key.name, touched);
     }
   } else if constexpr (std::is_same_v<T, api::AdmissionCheck>) {
     RefreshUsers(by_check_, key.name, touched);
+  } else if constexpr (std::is_same_v<T, api::Node>) {
+    if (topology_ != nullptr) Wake(topology_->NodeChanged(key.name, after.get()), now);
   } else if constexpr (std::is_same_v<T, api::Topology>) {
+    FollowTopology(key.name, after.get(), now);
     for (const auto& [flavor, object] : flavors_.all()) {
       if (object->spec.topology_name == key.name) RefreshUsers(by_flavor_, flavor.name, touched);
     }
@@ -366,7 +372,18 @@ void World::RefreshUsers(const absl::btree_map<std::string, absl::btree_set<std:
   }
 }
 
+std::optional<absl::Time> World::NextRelease() const {
+  std::optional<absl::Time> next;
+  for (const auto& [name, time] : later_) next = std::min(next.value_or(time), time);
+  return next;
+}
+
 void World::RunReleases(absl::Time now) {
+  absl::erase_if(later_, [&](const auto& entry) {
+    if (entry.second > now) return false;
+    releases_.insert(entry.first);
+    return true;
+  });
   absl::btree_set<std::string> released;
   for (const std::string& name : std::exchange(releases_, {})) {
     if (released.contains(name)) continue;

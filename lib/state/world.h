@@ -31,6 +31,7 @@
 #include "state/settings.h"
 #include "state/slice_pods.h"
 #include "state/store.h"
+#include "state/topology_feed.h"
 
 namespace sluice::state {
 
@@ -77,14 +78,21 @@ class World {
   std::optional<Rejection> Apply(const ObjectEvent& event, absl::Time now, Refs& touched);
   // Every kind that decisions depend on has been listed.
   bool Synced() const;
-  // Kinds that are always watched, and all that these settings need. Of pods only those with the
-  // label kueue.x-k8s.io/managed: "true" or "elastic" are needed.
+  // Kinds that are always watched, and all that these settings may need: nodes only, and of pods
+  // more than those with the label kueue.x-k8s.io/managed: "true" or "elastic" only, once
+  // NeedsNodes says so.
   static const std::vector<api::Kind>& WatchedKinds();
   static std::vector<api::Kind> WatchedKinds(const Settings& settings);
   bool Watches(api::Kind kind) const;
   // Pods are watched for elastic jobs: those with the label kueue.x-k8s.io/managed: "elastic".
   // Decisions about admission do not depend on them.
   static bool WatchesSlicePods(const Settings& settings);
+  // The gate TopologyAwareScheduling is on and a flavor names a topology: nodes and all pods
+  // matter.
+  bool NeedsNodes() const { return topology_ != nullptr && topology_->has_flavors(); }
+  // All nodes and pods were listed, so that it is known what is free. Until then nothing is
+  // admitted to ClusterQueues that have a topology.
+  bool NodesKnown() const { return nodes_listed_ && pods_listed_; }
 
   // Counts `admitted` (the workload as it will be once the write lands) from now on.
   void Assume(std::shared_ptr<const api::Workload> admitted);
@@ -116,6 +124,9 @@ class World {
   const Store<api::Job>& jobs() const { return jobs_; }
   const PodIndex& pods() const { return pods_; }
   const SlicePods& slice_pods() const { return slice_pods_; }
+  const Store<api::Node>& nodes() const { return nodes_; }
+  // What is free on them; nullptr when the gate TopologyAwareScheduling is off.
+  const TopologyFeed* topology() const { return topology_.get(); }
   const Store<api::Namespace>& namespaces() const { return namespaces_; }
   const Store<api::LimitRange>& limit_ranges() const { return limit_ranges_; }
   const Store<api::PriorityClass>& priority_classes() const { return priority_classes_; }
@@ -172,6 +183,8 @@ class World {
   // Moves workloads whose chances changed since the last call back into their queues.
   void RunReleases(absl::Time now);
   bool HasReleases() const { return !releases_.empty(); }
+  // When such a move is due that waits for others to come together.
+  std::optional<absl::Time> NextRelease() const;
   // What a cycle looks at, kept current. A cycle changes only usage in its tree, and undoes that.
   admission::Snapshot& snapshot() { return snapshot_; }
   queueing::RequestContext RequestContextFor(const std::string& ns) const;
@@ -197,7 +210,19 @@ class World {
   template <typename T>
   std::optional<Rejection> Take(Store<T>& store, const ObjectEvent& event, absl::Time now,
                                 Refs& touched);
-  std::optional<Rejection> TakePod(const ObjectEvent& event, Refs& touched);
+  std::optional<Rejection> TakePod(const ObjectEvent& event, absl::Time now, Refs& touched);
+  // A pod as far as it takes room on a node.
+  std::optional<std::string> TakePlace(const ObjectEvent& event, absl::Time now);
+  bool OutdatedPod(const ObjectEvent& event) const;
+  // A flavor or a topology came, changed or went; each does nothing when the gate is off.
+  void FollowFlavor(const std::string& name, const api::ResourceFlavor* now);
+  void FollowTopology(const std::string& name, const api::Topology* now, absl::Time time);
+  // What the workload takes on nodes while it holds quota.
+  void FollowPlaces(const ObjectKey& key, const api::Workload* counted);
+  void Wake(const TopologyFeed::Wake& wake, absl::Time now);
+  // Nodes and pods were listed: queues that waited for that go on.
+  void NoteNodesListed(Refs& touched);
+  bool HasTopology(const std::string& flavor) const;
   void MarkSynced(api::Kind kind);
   template <typename T>
   void FinishList(Store<T>& store, api::Kind kind, absl::Time now, Refs& touched);
@@ -249,6 +274,8 @@ class World {
   // The ClusterQueues whose parked workloads a change in this one can help: its cohort tree.
   std::vector<std::string> ReleasedWith(const std::string& cluster_queue) const;
   QueueActivity ComputeActivity(const api::ClusterQueue& cluster_queue) const;
+  bool ChosenElsewhere(const api::ClusterQueueSpec& spec) const;
+  void SetTopology(admission::ClusterQueueSnapshot& snapshot) const;
 
   // Admission fair sharing; each does nothing when it is off.
   void StartUsageLedger();
@@ -275,6 +302,7 @@ class World {
   Store<api::Job> jobs_;
   PodIndex pods_;
   SlicePods slice_pods_;
+  Store<api::Node> nodes_;
   Store<api::Namespace> namespaces_;
   Store<api::LimitRange> limit_ranges_;
   Store<api::PriorityClass> priority_classes_;
@@ -295,6 +323,7 @@ class World {
   absl::btree_map<ObjectKey, QueueTotals> local_queue_totals_;
   absl::btree_map<std::string, QueueActivity> activity_;
   absl::btree_set<std::string> releases_;  // ClusterQueues whose parked workloads may fit now
+  absl::btree_map<std::string, absl::Time> later_;  // the same, from these instants on
 
   using OwnerKey = std::tuple<std::string, std::string, std::string>;  // namespace, kind, name
   absl::btree_map<OwnerKey, absl::btree_set<ObjectKey>> by_owner_;
@@ -303,6 +332,12 @@ class World {
   absl::btree_map<std::string, absl::btree_set<std::string>> by_flavor_;
   absl::btree_map<std::string, absl::btree_set<std::string>> by_check_;
   absl::btree_map<ObjectKey, absl::btree_set<ObjectKey>> slices_after_;  // by whom they replace
+
+  std::unique_ptr<TopologyFeed> topology_;  // nullptr: the gate is off
+  bool nodes_listed_ = false;
+  bool pods_listed_ = false;  // all of them
+  bool all_pods_ = true;      // the list or watch that runs is not narrowed by a selector
+  std::optional<absl::btree_set<ObjectKey>> pod_listing_;  // pods with a place, seen by a list
 
   std::optional<queueing::UsageLedger> usage_ledger_;
   queueing::QueueManager queues_;

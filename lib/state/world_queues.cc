@@ -10,6 +10,7 @@ namespace sluice::state {
 namespace {
 
 constexpr char kMultiKueueController[] = "kueue.x-k8s.io/multikueue";
+constexpr char kProvisioningController[] = "kueue.x-k8s.io/provisioning-request";
 
 std::string Join(const std::vector<std::string>& parts, const char* separator) {
   std::string joined;
@@ -177,10 +178,11 @@ void World::RefreshActivity(const std::string& name, Refs& touched) {
   const std::shared_ptr<const api::ClusterQueue> cluster_queue = cluster_queues_.Find({"", name});
   if (cluster_queue == nullptr) return;
   const QueueActivity activity = ComputeActivity(*cluster_queue);
+  admission::ClusterQueueSnapshot snapshot(cluster_queue, activity.active);
+  SetTopology(snapshot);
   queues_.AddClusterQueue(
-      name, {queueing::StrategyOf(*cluster_queue), activity.active, UsageBased(name)});
-  snapshot_.cluster_queues.insert_or_assign(
-      name, admission::ClusterQueueSnapshot(cluster_queue, activity.active));
+      name, {queueing::StrategyOf(*cluster_queue), snapshot.active, UsageBased(name)});
+  snapshot_.cluster_queues.insert_or_assign(name, std::move(snapshot));
   QueueActivity& stored = activity_[name];
   if (stored == activity) return;
   const bool flipped = stored.active != activity.active || stored.reason.empty();
@@ -217,22 +219,48 @@ QueueActivity World::ComputeActivity(const api::ClusterQueue& cluster_queue) con
     add("FlavorNotFound", "references missing ResourceFlavor(s): " + Join(missing, ","));
   }
   ComplainAboutChecks(cluster_queue.spec, add);
-  std::vector<std::string> unsupported;
-  for (const std::string& flavor : FlavorsOf(cluster_queue.spec)) {
-    const std::shared_ptr<const api::ResourceFlavor> object = flavors_.Find({"", flavor});
-    if (object == nullptr || object->spec.topology_name.empty()) continue;
-    if (!topologies_.Contains({"", object->spec.topology_name})) {
-      add("TopologyNotFound", "there is no Topology \"" + object->spec.topology_name +
-                                  "\" for TAS flavor \"" + flavor + "\"");
-    } else {
-      unsupported.push_back("topologyName of ResourceFlavor " + flavor);
+  if (topology_ != nullptr && !ChosenElsewhere(cluster_queue.spec)) {
+    for (const std::string& flavor : FlavorsOf(cluster_queue.spec)) {
+      if (!HasTopology(flavor)) continue;
+      const std::string& topology = flavors_.Find({"", flavor})->spec.topology_name;
+      if (topologies_.Contains({"", topology})) continue;
+      add("TopologyNotFound",
+          "there is no Topology \"" + topology + "\" for TAS flavor \"" + flavor + "\"");
     }
-  }
-  if (!unsupported.empty()) {
-    add("UnsupportedFeature", "uses what is not supported yet: " + Join(unsupported, ","));
   }
   if (reasons.empty()) return {true, "Ready", "Can admit new workloads"};
   return {false, reasons.front(), "Can't admit new workloads: " + Join(texts, ", ") + "."};
+}
+
+// Other clusters choose the places of workloads that go there.
+bool World::ChosenElsewhere(const api::ClusterQueueSpec& spec) const {
+  const std::vector<std::string> checks = ChecksOf(spec);
+  return std::any_of(checks.begin(), checks.end(), [&](const std::string& name) {
+    const std::shared_ptr<const api::AdmissionCheck> check = admission_checks_.Find({"", name});
+    return check != nullptr && check->spec.controller_name == kMultiKueueController;
+  });
+}
+
+void World::SetTopology(admission::ClusterQueueSnapshot& snapshot) const {
+  if (topology_ == nullptr) return;
+  const api::ClusterQueueSpec& spec = snapshot.cluster_queue->spec;
+  const std::vector<std::string> flavors = FlavorsOf(spec);
+  const auto has = [&](const std::string& flavor) { return HasTopology(flavor); };
+  snapshot.has_topology = std::any_of(flavors.begin(), flavors.end(), has);
+  // One without flavors serves topology only as well: nothing fits there anyway.
+  snapshot.only_topology = std::all_of(flavors.begin(), flavors.end(), has);
+  if (!snapshot.has_topology) return;
+  // What is free on nodes is not known before all of them were listed.
+  snapshot.active = snapshot.active && NodesKnown();
+  snapshot.places_elsewhere = ChosenElsewhere(spec);
+  if (!spec.admission_checks_strategy) return;
+  for (const auto& rule : spec.admission_checks_strategy->admission_checks) {
+    const std::shared_ptr<const api::AdmissionCheck> check =
+        admission_checks_.Find({"", rule.name});
+    if (check == nullptr || check->spec.controller_name != kProvisioningController) continue;
+    const auto& covered = rule.on_flavors.empty() ? flavors : rule.on_flavors;
+    snapshot.provisioned.insert(covered.begin(), covered.end());
+  }
 }
 
 void World::ComplainAboutChecks(const api::ClusterQueueSpec& spec, const Complain& add) const {

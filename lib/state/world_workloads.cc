@@ -47,6 +47,17 @@ bool EvictedOtherwise(const api::Workload& workload) {
          evicted->reason != admission::kEvictedPreempted;
 }
 
+// Places that were chosen after the reservation are confirmed by those, not by the reservation.
+bool SamePlaces(const api::Workload& assumed, const api::Workload& seen) {
+  if (!assumed.status.admission || !seen.status.admission) return true;
+  const auto& mine = assumed.status.admission->pod_set_assignments;
+  const auto& theirs = seen.status.admission->pod_set_assignments;
+  return std::equal(mine.begin(), mine.end(), theirs.begin(), theirs.end(),
+                    [](const api::PodSetAssignment& a, const api::PodSetAssignment& b) {
+                      return a.topology_assignment == b.topology_assignment;
+                    });
+}
+
 }  // namespace
 
 void World::WorkloadChanged(const ObjectKey& key, const api::Workload* before,
@@ -64,8 +75,9 @@ void World::WorkloadChanged(const ObjectKey& key, const api::Workload* before,
   }
   // The API shows what we assumed, or the object is gone or another one: the assumption is over.
   if (const auto assumed = assumed_.find(key); assumed != assumed_.end()) {
-    const bool confirmed =
-        after != nullptr && api::IsTrue(after->status.conditions, api::kQuotaReserved);
+    const bool confirmed = after != nullptr &&
+                           api::IsTrue(after->status.conditions, api::kQuotaReserved) &&
+                           SamePlaces(*assumed->second, *after);
     const bool other = after == nullptr || after->metadata.uid != assumed->second->metadata.uid;
     if (confirmed || other) assumed_.erase(assumed);
   }
@@ -208,6 +220,7 @@ void World::Account(const ObjectKey& key) {
   CountNotReady(had && !found->second.pods_ready, next && !next->pods_ready);
   if (had == next.has_value() && (!had || found->second.SameTotals(*next))) {
     if (had) found->second.pods_ready = next->pods_ready;
+    FollowPlaces(key, next ? workload.get() : nullptr);
     ListReserved(key);
     return;
   }
@@ -230,6 +243,7 @@ void World::Account(const ObjectKey& key) {
     counted_.insert({api::Kind::kLocalQueue, next->local_queue});
     contributions_.emplace(key, *std::move(next));
   }
+  FollowPlaces(key, contributions_.contains(key) ? workload.get() : nullptr);
   ListReserved(key);
 }
 
@@ -371,6 +385,10 @@ void World::EnqueueNamespace(const std::string& ns, absl::Time now, Refs& touche
   for (auto it = all.lower_bound(ObjectKey{ns, ""}); it != all.end() && it->first.ns == ns; ++it) {
     touched.insert({api::Kind::kWorkload, it->first});
     if (queues_.Find(it->first) != nullptr) Enqueue(it->first, now, true);
+    // What its pods request may have other defaults.
+    if (contributions_.contains(it->first)) {
+      FollowPlaces(it->first, AssumedOrStored(it->first).get());
+    }
   }
 }
 

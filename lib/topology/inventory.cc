@@ -61,6 +61,13 @@ bool Inventory::HasDomain(const FlavorName& flavor, const std::vector<std::strin
   return tree->FindLeaf(tree->IdentityOf(values)) >= 0;
 }
 
+std::vector<std::string> Inventory::ForeignPods() const {
+  std::vector<std::string> keys;
+  keys.reserve(pods_.size());
+  for (const auto& [key, pod] : pods_) keys.push_back(key);
+  return keys;
+}
+
 // ---- flavors ----
 
 void Inventory::SetFlavor(const FlavorName& name, const Flavor& flavor) {

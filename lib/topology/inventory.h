@@ -65,6 +65,7 @@ class Inventory {
   bool HasDomain(const FlavorName& flavor, const std::vector<std::string>& values) const;
   size_t node_count() const { return known_nodes_; }
   size_t foreign_pod_count() const { return pods_.size(); }
+  std::vector<std::string> ForeignPods() const;  // keys
   // Ids are dense; kNoResource when nothing ever had it.
   static constexpr uint32_t kNoResource = UINT32_MAX;
   uint32_t FindResource(const ResourceName& name) const;

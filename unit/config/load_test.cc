@@ -287,7 +287,7 @@ TEST_CASE("Feature gates") {
       {"all of a stage",
        "featureGates: {AllAlpha: true}",
        {},
-       {"FailureRecoveryPolicy: this feature", "TASBalancedPlacement: this feature"}},
+       {"FailureRecoveryPolicy: this feature", "SparkApplicationIntegration: this feature"}},
       {"all of a stage off", "featureGates: {AllAlpha: false}", {}, {}},
       {"a gate error hides other errors",
        "featureGates: {Nope: true}\nnamespace: UPPER",

@@ -1,0 +1,213 @@
+#include "admission/places.h"
+
+#include <algorithm>
+
+#include "admission/topology_request.h"
+#include "flavor/topology_match.h"
+#include "queueing/topology_inputs.h"
+
+namespace sluice::admission {
+namespace {
+
+using flavor::Mode;
+using preemption::Target;
+
+flavor::PodSetAssignment* FindPodSet(flavor::Assignment& assignment, const std::string& name) {
+  const auto found = std::find_if(assignment.pod_sets.begin(), assignment.pod_sets.end(),
+                                  [&](const auto& one) { return one.name == name; });
+  return found == assignment.pod_sets.end() ? nullptr : &*found;
+}
+
+// What a place makes necessary: room has to be made for all that the pod sets with places ask for,
+// also where quota is enough.
+void MustPreempt(flavor::Assignment& assignment, const topology::WorkloadRequest& request) {
+  assignment.mode = Mode::kPreempt;
+  for (const topology::PodSetRequest& placed : request.pod_sets) {
+    flavor::PodSetAssignment* pod_set = FindPodSet(assignment, placed.name);
+    if (pod_set == nullptr) continue;
+    for (auto& [resource, choice] : pod_set->flavors) choice.mode = Mode::kPreempt;
+  }
+}
+
+void Complain(flavor::PodSetAssignment& pod_set, const flavor::TopologyOutcome& outcome) {
+  flavor::Finding finding;
+  finding.kind = flavor::Finding::Kind::kNoPlace;
+  finding.text = outcome.reason;
+  finding.place = outcome.failure;
+  pod_set.findings.push_back(std::move(finding));
+}
+
+void DoesNotFit(flavor::Assignment& assignment, flavor::PodSetAssignment& pod_set) {
+  assignment.mode = Mode::kNoFit;
+  pod_set.cause = std::max(pod_set.cause, flavor::Cause::kTopologyPlacementFailed);
+  assignment.cause = std::max(assignment.cause, flavor::Cause::kTopologyPlacementFailed);
+}
+
+}  // namespace
+
+Places::Places(const Snapshot& snapshot, absl::Time now)
+    : snapshot_(snapshot), now_(std::max(now, absl::UnixEpoch())) {
+  if (snapshot.topology == nullptr) return;
+  placer_.emplace(*snapshot.topology);
+  admitted_.emplace(*snapshot.topology);
+  expected_.emplace(*snapshot.topology);
+}
+
+bool Places::Concern(const std::string& cluster_queue) const {
+  if (!placer_) return false;
+  const ClusterQueueSnapshot* queue = snapshot_.FindClusterQueue(cluster_queue);
+  return queue != nullptr && queue->has_topology;
+}
+
+Place Places::Decide(const queueing::WorkloadInfo& info,
+                     const preemption::ReservedWorkload* replaced, flavor::Assignment& assignment) {
+  Place place;
+  if (assignment.mode == Mode::kNoFit || !Concern(info.cluster_queue)) return place;
+  TopologySources sources;
+  sources.has_topology = [this](const FlavorName& name) { return snapshot_.HasTopology(name); };
+  sources.only_topology = snapshot_.FindClusterQueue(info.cluster_queue)->only_topology;
+  sources.context = snapshot_.request_context(info.workload->metadata.ns);
+  sources.now = now_;
+  TopologyQuestion question = AskTopology(sources, *info.workload, assignment);
+  if (!question.error.empty()) {
+    flavor::PodSetAssignment& pod_set = *FindPodSet(assignment, question.failed_pod_set);
+    pod_set.error = std::move(question.error);
+    DoesNotFit(assignment, pod_set);
+    return place;
+  }
+  place.request = std::move(question.request);
+  Delay(info, place);
+  if (!place.wanted()) return place;
+  if (replaced != nullptr) AskResize(*replaced, place);
+  flavor::TopologyOutcome outcome =
+      flavor::DecideTopology(*placer_, place.request, assignment.mode);
+  flavor::PodSetAssignment* failed = FindPodSet(assignment, outcome.failed_pod_set);
+  if (failed != nullptr) Complain(*failed, outcome);
+  if (outcome.mode == Mode::kPreempt) MustPreempt(assignment, place.request);
+  if (outcome.mode == Mode::kNoFit) {
+    DoesNotFit(assignment, failed != nullptr ? *failed : assignment.pod_sets.front());
+    return place;
+  }
+  place.placement = std::move(outcome.placement);
+  place.usage = topology::Placer::UsageOf(place.request, place.placement);
+  return place;
+}
+
+// Nodes that an admission check has yet to bring, or those of another cluster, are not known.
+void Places::Delay(const queueing::WorkloadInfo& info, Place& place) const {
+  const ClusterQueueSnapshot& queue = *snapshot_.FindClusterQueue(info.cluster_queue);
+  if (!queue.places_elsewhere && queue.provisioned.empty()) return;
+  std::erase_if(place.request.pod_sets, [&](const topology::PodSetRequest& pod_set) {
+    if (!queue.places_elsewhere && !queue.provisioned.contains(pod_set.flavor)) return false;
+    place.delayed.push_back(pod_set.name);
+    return true;
+  });
+}
+
+// Pods of the slice before stay where they are.
+void Places::AskResize(const preemption::ReservedWorkload& replaced, Place& place) const {
+  if (const topology::WorkloadUsage* usage = UsageOf(replaced)) place.held = *usage;
+  if (!snapshot_.options.elastic_places) return;
+  for (topology::PodSetRequest& pod_set : place.request.pod_sets) {
+    for (const api::PodSetAssignment& old :
+         replaced.workload->status.admission->pod_set_assignments) {
+      if (old.name != pod_set.name || !old.topology_assignment.has_value()) continue;
+      auto previous = queueing::DecodeAssignment(*old.topology_assignment);
+      if (!previous.ok()) continue;
+      pod_set.previous_kind = topology::Previous::kResize;
+      pod_set.previous = *std::move(previous);
+    }
+  }
+}
+
+const topology::WorkloadUsage* Places::UsageOf(const preemption::ReservedWorkload& workload) const {
+  const auto found = usages_.find(workload.Key());
+  if (found != usages_.end()) return &found->second;
+  return snapshot_.topology->FindWorkload(workload.Key().ToString());
+}
+
+std::unique_ptr<preemption::Room> Places::RoomFor(const Place& place) {
+  return std::make_unique<preemption::TopologyRoom>(
+      *snapshot_.topology, *placer_, place.request,
+      [this](const preemption::ReservedWorkload& workload) { return UsageOf(workload); });
+}
+
+void Places::Remove(topology::Overlay& overlay, const std::vector<Target>& gone) const {
+  for (const Target& target : gone) {
+    if (const topology::WorkloadUsage* usage = UsageOf(*target.workload)) overlay.Remove(*usage);
+  }
+}
+
+std::unique_ptr<topology::Overlay> Places::Without(const std::vector<Target>& gone) const {
+  if (!placer_) return nullptr;
+  auto overlay = std::make_unique<topology::Overlay>(*snapshot_.topology);
+  Remove(*overlay, gone);
+  return overlay;
+}
+
+void Places::PlaceWithout(const std::vector<Target>& gone, Place& place) {
+  topology::Overlay overlay(*snapshot_.topology);
+  Remove(overlay, gone);
+  topology::WorkloadPlacement placement = placer_->Place(place.request);
+  if (!placement.fits()) return;
+  place.placement = std::move(placement);
+  place.usage = topology::Placer::UsageOf(place.request, place.placement);
+}
+
+bool Places::Holds(const Place& place) {
+  topology::Overlay overlay(*snapshot_.topology);
+  overlay.Remove(place.held);
+  for (size_t i = 0; i < place.request.pod_sets.size(); ++i) {
+    const topology::PodSetPlacement& placed = place.placement.pod_sets[i];
+    if (!placed.assignment.has_value()) continue;
+    if (placer_->Check(place.request.pod_sets[i], *placed.assignment)) return false;
+  }
+  return true;
+}
+
+bool Places::HoldsWithout(const std::vector<Target>& gone, const Place& place) {
+  if (place.usage.empty()) return true;
+  topology::Overlay overlay(*snapshot_.topology);
+  Remove(overlay, gone);
+  return Holds(place);
+}
+
+bool Places::HoldsNow(const Place& place) {
+  if (place.usage.empty()) return true;
+  topology::Overlay overlay(*snapshot_.topology);
+  for (const topology::WorkloadUsage* usage : expectations_) overlay.Remove(*usage);
+  return Holds(place);
+}
+
+void Places::Admit(const ObjectKey& key, const Place& place) {
+  if (place.usage.empty()) return;
+  admitted_->Remove(place.held);
+  admitted_->Add(place.usage);
+  usages_[key] = place.usage;
+}
+
+void Places::Expect(const Place& place) {
+  if (place.usage.empty()) return;
+  kept_.push_back(std::make_unique<topology::WorkloadUsage>(place.usage));
+  expectations_.push_back(kept_.back().get());
+  expected_->Add(*expectations_.back());
+}
+
+void Places::EndCycle() {
+  if (!expected_) return;
+  expected_->Rollback(0);
+  expectations_.clear();
+  kept_.clear();
+}
+
+void Places::Write(const Place& place, api::Admission& admission) const {
+  AddAssignments(admission, place.placement, snapshot_.options.hostname_prefixes);
+  for (api::PodSetAssignment& assigned : admission.pod_set_assignments) {
+    if (std::find(place.delayed.begin(), place.delayed.end(), assigned.name) !=
+        place.delayed.end()) {
+      assigned.delayed_topology_request = "Pending";
+    }
+  }
+}
+
+}  // namespace sluice::admission
