@@ -128,8 +128,8 @@ func section(config map[string]any, name string) map[string]any {
 	return part
 }
 
-// writeConfiguration takes the file that the chart ships and changes only the addresses, and what
-// the suite asks for.
+// writeConfiguration takes the file that the chart ships and changes only the addresses, the times of
+// the lease, and what the suite asks for.
 func (p *Controller) writeConfiguration(ctx context.Context) error {
 	text, err := p.cluster.shippedConfiguration(ctx)
 	if err != nil {
@@ -146,7 +146,10 @@ func (p *Controller) writeConfiguration(ctx context.Context) error {
 	webhook["host"], webhook["port"] = host, number
 	section(config, "metrics")["bindAddress"] = p.MetricsAddress
 	section(config, "health")["healthProbeBindAddress"] = p.HealthAddress
-	section(config, "leaderElection")["resourceNamespace"] = SystemNamespace
+	// Nobody is there to start a controller again that has lost its lease on a slow machine.
+	election := section(config, "leaderElection")
+	election["resourceNamespace"] = SystemNamespace
+	election["leaseDuration"], election["renewDeadline"], election["retryPeriod"] = "60s", "50s", "2s"
 	if p.cluster.Options.Configure != nil {
 		p.cluster.Options.Configure(config)
 	}

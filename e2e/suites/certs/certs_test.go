@@ -233,6 +233,14 @@ func TestRotation(t *testing.T) {
 	asker.finish(t)
 }
 
+// releaseLease spares those that start next the wait for the lease of those that were killed.
+func releaseLease(t *testing.T) {
+	t.Helper()
+	if err := harness.Shared.ReleaseLease(); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // restartWithOldPair ends all replicas and starts them with a certificate that is nearly used up, for
 // the names that the one of before had.
 func restartWithOldPair(t *testing.T, like *x509.Certificate) (leaf, ca *authority) {
@@ -241,6 +249,7 @@ func restartWithOldPair(t *testing.T, like *x509.Certificate) (leaf, ca *authori
 	for _, controller := range c.Controllers() {
 		controller.Kill()
 	}
+	releaseLease(t)
 	ca, leaf = oldPair(t, like.DNSNames, like.IPAddresses)
 	patched := secret(t)
 	patched.Data = map[string][]byte{"ca.crt": ca.pem, "ca.key": ca.keyPEM, "tls.crt": leaf.pem, "tls.key": leaf.keyPEM}
@@ -300,6 +309,7 @@ func expectNewAuthority(t *testing.T, leaf, ca *authority) {
 func TestLostSecretIsMadeAnew(t *testing.T) {
 	c := harness.Shared
 	c.Controller().Kill()
+	releaseLease(t)
 	patched := secret(t)
 	before := patched.Data["ca.crt"]
 	patched.Data = nil
@@ -322,6 +332,7 @@ func TestLostSecretIsMadeAnew(t *testing.T) {
 func TestDamagedSecretIsMadeAnew(t *testing.T) {
 	c := harness.Shared
 	c.Controller().Kill()
+	releaseLease(t)
 	patched := secret(t)
 	patched.Data["tls.crt"] = []byte("this is no certificate")
 	if _, err := c.Kube.CoreV1().Secrets(harness.SystemNamespace).Update(t.Context(), patched, metav1.UpdateOptions{}); err != nil {

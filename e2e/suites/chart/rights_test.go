@@ -24,6 +24,7 @@ func installForController(t *testing.T) {
 // rarely are rights that a run of a few Jobs does not use, with the reason why they are needed.
 var rarely = map[string]string{
 	"update jobs.batch/finalizers":                     "asked for by the API server, for owner references that block deletion",
+	"update workloads.kueue.x-k8s.io/finalizers":       "the same, for the variants of a Workload",
 	"delete workloads.kueue.x-k8s.io":                  "surplus Workloads and retention",
 	"delete jobs.batch":                                "retention of deactivated Workloads takes their Jobs along",
 	"patch admissionchecks.kueue.x-k8s.io":             "the in-use finalizer, and there is no check here",

@@ -20,11 +20,7 @@ const quiet = 2 * time.Second
 var kueue = harness.Kueue
 
 func TestMain(m *testing.M) {
-	// The lease is long, so that a machine that is slow for a while does not end the controller.
-	harness.Main(m, harness.Options{Suite: "quota", Nodes: 8, Audit: true, Configure: func(config map[string]any) {
-		election, _ := config["leaderElection"].(map[string]any)
-		election["leaseDuration"], election["renewDeadline"], election["retryPeriod"] = "60s", "50s", "2s"
-	}})
+	harness.Main(m, harness.Options{Suite: "quota", Nodes: 8, Audit: true})
 }
 
 // alone is the cluster for a test that runs before the parallel ones, by itself.
