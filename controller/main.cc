@@ -21,6 +21,7 @@
 #include "config/load.h"
 #include "kube/action_sender.h"
 #include "kube/cpprest_transport.h"
+#include "kube/echo_filter.h"
 #include "kube/leader_elector.h"
 #include "kube/reflector.h"
 #include "loop/inbox.h"
@@ -133,6 +134,9 @@ class Controller {
       if (inbox_.TryPush(event)) return true;
       reply = std::get<state::Reply>(std::move(event));
       return false;
+    };
+    sender_options.on_version = [this](api::Kind kind, std::string_view version) {
+      echoes_.Note(kind, version);
     };
     sender_ = std::make_unique<kube::ActionSender>(
         client(), replies_, sender_options,
@@ -364,6 +368,7 @@ class Controller {
     kube::ReflectorOptions options;
     options.kind = kind;
     if (kind == api::Kind::kPod) options.label_selector = PodSelector();
+    options.echoes = &echoes_;
     absl::MutexLock lock(&reflectors_mutex_);
     if (reflectors_closed_) return;
     auto& reflector = reflectors_[kind];
@@ -461,6 +466,7 @@ class Controller {
   ShellObserver observer_;
   std::string ns_;
   loop::Inbox inbox_{kInboxCapacity};
+  kube::EchoFilter echoes_;
   kube::Executor timers_{"timers"};
   kube::Executor delivery_{"delivery"};
   kube::Executor replies_{"replies"};

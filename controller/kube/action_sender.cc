@@ -26,11 +26,13 @@ struct Pending {
   Pending(state::Action action_in, Lane lane_in)
       : id(action_in.id),
         best_effort(action_in.best_effort),
+        deletion(action_in.verb == state::Verb::kDelete),
         lane(std::move(lane_in)),
         action(std::move(action_in)) {}
 
   const uint64_t id;
   const bool best_effort;
+  const bool deletion;
   const Lane lane;
   state::Action action;   // moved out by the one thread that sends it
   bool answered = false;  // guarded by the mutex of the sender
@@ -129,8 +131,16 @@ struct ActionSender::Core : std::enable_shared_from_this<ActionSender::Core> {
     client.CallAsync(std::move(write->request), call,
                      [self = shared_from_this(), pending](const CallResult& result) {
                        self->CountRepetitions(result.attempts);
-                       self->Finish(pending, ReplyTo(*pending, result));
+                       state::Reply reply = ReplyTo(*pending, result);
+                       self->TellVersion(*pending, reply);
+                       self->Finish(pending, std::move(reply));
                      });
+  }
+
+  void TellVersion(const Pending& pending, const state::Reply& reply) const {
+    if (!options.on_version || pending.deletion || !reply.object.IsObject()) return;
+    options.on_version(std::get<api::Kind>(pending.lane),
+                       reply.object.GetString("metadata", "resourceVersion"));
   }
 
   void CountRepetitions(int attempts) {

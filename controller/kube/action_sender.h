@@ -14,6 +14,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <string_view>
 
 #include "kube/client.h"
 #include "kube/executor.h"
@@ -28,6 +29,9 @@ struct ActionSenderOptions {
   // alone where it returns false. While a reply waits for the executor all others do, so that those
   // of one object keep their order.
   std::function<bool(state::Reply&)> try_reply = {};
+  // Is told the version of each object that a reply is going to show. Not for deletions, whose
+  // replies need not show what the watch shows.
+  std::function<void(api::Kind, std::string_view version)> on_version = {};
 };
 
 struct ActionSenderStats {

@@ -124,6 +124,8 @@ struct Reflector::Core : std::enable_shared_from_this<Reflector::Core> {
         narrowed = api::Json::MakeObject({{"labelSelector", options.label_selector}});
       }
       Emit(Type::kListBegin, std::move(narrowed));
+      // What replies have shown before is gone if the list does not have it.
+      if (options.echoes != nullptr) options.echoes->Forget(options.kind);
     }
     if (api::Json* items = page->Find("items"); items != nullptr && items->IsArray()) {
       for (api::Json& item : items->MutableArray()) EmitItem(std::move(item));
@@ -215,6 +217,12 @@ struct Reflector::Core : std::enable_shared_from_this<Reflector::Core> {
 
   void OnLine(std::string_view line) {
     if (stream_error.has_value()) return;  // nothing good comes after an error
+    if (options.echoes != nullptr) {
+      if (const std::optional<uint64_t> seen = options.echoes->TakeEcho(options.kind, line)) {
+        Progress(std::to_string(*seen));
+        return;
+      }
+    }
     auto event = api::ParseObject(line);
     if (!event.ok()) {
       lost_lines = true;
@@ -245,7 +253,11 @@ struct Reflector::Core : std::enable_shared_from_this<Reflector::Core> {
       FillKind(options.kind, *object);
       Emit(removed ? Type::kDelete : Type::kUpsert, std::move(*object));
     }
-    version = seen;
+    Progress(seen);
+  }
+
+  void Progress(std::string seen) {
+    version = std::move(seen);
     if (!watch_progress) backoff.Reset();
     watch_progress = true;
   }

@@ -22,6 +22,7 @@
 
 #include "api/kind.h"
 #include "kube/backoff.h"
+#include "kube/echo_filter.h"
 #include "kube/executor.h"
 #include "kube/transport.h"
 #include "state/ports.h"
@@ -44,6 +45,8 @@ struct ReflectorOptions {
   absl::Duration watch_silence = absl::Minutes(11);
   BackoffOptions backoff = {.first = absl::Milliseconds(800), .cap = absl::Seconds(30)};
   absl::Duration absent_retry = absl::Seconds(30);  // 403 and 404
+  // Events that it recognizes are neither read nor emitted. It must outlive the reflector.
+  EchoFilter* echoes = nullptr;
 };
 
 struct ReflectorReport {

@@ -422,6 +422,28 @@ TEST_CASE("the reply to an event comes without the object") {
   CHECK(f.replies.all()[0].object.IsNull());
 }
 
+TEST_CASE(
+    "the version of each object that a reply shows is told before the reply, but of deletions") {
+  Box<std::string> versions;
+  ActionSenderOptions options;
+  options.on_version = [&](api::Kind, std::string_view version) {
+    versions.Add(std::string(version));
+  };
+  SenderFixture f(
+      [](const TestRequest& request, TestConnection& connection) {
+        connection.Respond(request.method == "PUT" ? 409 : 200,
+                           R"({"kind":"Job","metadata":{"name":"w","resourceVersion":"17"}})");
+      },
+      options);
+  for (const Verb verb : {Verb::kDelete, Verb::kUpdate, Verb::kMergePatch}) {
+    f.sender.Submit(Make(verb, R"({"metadata":{"name":"w","resourceVersion":"1"}})"));
+    REQUIRE(f.replies.Wait(static_cast<size_t>(verb == Verb::kDelete   ? 1
+                                               : verb == Verb::kUpdate ? 2
+                                                                       : 3)));
+  }
+  CHECK(versions.all() == std::vector<std::string>{"17"});
+}
+
 TEST_CASE("best-effort actions beyond the bound are dropped, others never") {
   Gate gate;
   ActionSenderOptions options;

@@ -1,6 +1,7 @@
 // List and watch: pages, bookmarks, resuming, 410 in both forms, errors, back-pressure.
 #include "kube/reflector.h"
 
+#include "kube/echo_filter.h"
 #include "unit/kube/fixture.h"
 
 namespace sluice::kube {
@@ -159,6 +160,27 @@ TEST_CASE("a lost or ended watch is resumed from the last version, bookmarks inc
     CHECK_THAT(targets[i], Catch::Contains(std::string("resourceVersion") + expected[i]));
   }
   CHECK(f.CountReports(What::kUndecodable) == 0);
+}
+
+TEST_CASE(
+    "an event that shows what a reply has shown is left out, and the watch goes on behind it") {
+  EchoFilter echoes;
+  echoes.Note(api::Kind::kPod, "10");  // before the list, which may not have it
+  const auto note = [&](const TestRequest&, TestConnection& connection) {
+    echoes.Note(api::Kind::kPod, "11");
+    echoes.Note(api::Kind::kWorkload, "12");  // another kind
+    connection.BeginChunks();
+    connection.Chunk(EventLine("ADDED", Object("a", 10)) + EventLine("MODIFIED", Object("a", 12)) +
+                     EventLine("MODIFIED", Object("a", 11)));
+    connection.EndChunks();
+  };
+  Fixture f({Answer(200, ListBody(9, ""))},
+            {note, Watch(EventLine("MODIFIED", Object("a", 13)), Then::kStay)});
+  f.options.echoes = &echoes;
+  f.Start();
+  REQUIRE(f.words.Wait(5));
+  CHECK(f.words.all() == Words{"begin", "end", "+a@10", "+a@12", "+a@13"});
+  CHECK_THAT(f.Targets("watch=true")[1], Catch::Contains("resourceVersion=11&"));
 }
 
 TEST_CASE("everything is listed again after 410, as a code or as an event") {
