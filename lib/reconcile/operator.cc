@@ -22,6 +22,12 @@ ObjectKey KeyOf(const api::Json& object) {
   return {object.GetString("metadata", "namespace"), object.GetString("metadata", "name")};
 }
 
+bool IsQueueStatus(const state::Action& action) {
+  return action.subresource == "status" &&
+         (action.kind == api::Kind::kClusterQueue || action.kind == api::Kind::kLocalQueue ||
+          action.kind == api::Kind::kCohort);
+}
+
 bool Deleting(const api::Json& object) {
   return !object.GetString("metadata", "deletionTimestamp").empty();
 }
@@ -94,6 +100,7 @@ void Operator::OnObject(const state::ObjectEvent& event, absl::Time now) {
     if (after == nullptr) {
       ForgetWaiting(ref.key);
       said_at_.erase(ref.key);
+      grace_until_.erase(ref.key);
     }
     if (!world_.IsAssumed(ref.key)) settling_.erase(ref.key);
     // A refused admission ends with the newer object that explains the refusal.
@@ -123,6 +130,7 @@ void Operator::OnReply(const state::Reply& reply, absl::Time now) {
   const InFlight write = std::move(found->second);
   in_flight_.erase(found);
   if (!write.action.best_effort) --essential_in_flight_;
+  if (IsQueueStatus(write.action)) --counts_in_flight_;
   for (const state::Ref& ref : {write.target, write.owner}) {
     if (--busy_[ref] == 0) {
       busy_.erase(ref);
@@ -202,9 +210,11 @@ void Operator::OnLeader(bool leading, absl::Time now) {
     held_.clear();
     counts_.clear();
     counts_due_.clear();
+    paced_.clear();
     // Nobody here will write them any more.
     for (const auto& [key, eviction] : evictions_) world_.ForgetEviction(key);
     evictions_.clear();
+    grace_until_.clear();
   }
 }
 
@@ -261,8 +271,7 @@ absl::Time Operator::NextDue(absl::Time now) const {
         next, std::max(waiting_due_.begin()->first, waiting_pace_.Next(now, WaitingRate(now))));
   }
   if (!counts_due_.empty()) {
-    next = std::min(next, std::max(counts_due_.begin()->first,
-                                   queue_pace_.Next(now, options_.queue_status_per_second)));
+    next = std::min(next, std::max(counts_due_.begin()->first, CountsDue(now)));
   }
   next = std::min(next, EventsDue(now));
   return room && !dirty_.empty() ? now : next;
@@ -362,6 +371,7 @@ void Operator::Send(state::Action action, const state::Ref& owner, std::vector<N
   ++busy_[write.target];
   if (!(write.target == owner)) ++busy_[owner];
   if (!action.best_effort) ++essential_in_flight_;
+  if (IsQueueStatus(action)) ++counts_in_flight_;
   in_flight_.emplace(action.id, std::move(write));
   sink_.Submit(std::move(action));
 }

@@ -53,17 +53,23 @@ class Observer {
 
 struct OperatorOptions {
   EventRecorderOptions events;
-  // The status of a queue is written at most once in this time, and where only counts changed, all
-  // queues together at this pace.
+  // The status of a queue is written at most once in this time. Where only counts changed, all
+  // queues together are written at this pace while counts change all the time, and otherwise as
+  // fast as the API server answers, so many at a time.
   absl::Duration queue_status_interval = absl::Seconds(1);
   int queue_status_burst = 100;
-  int queue_status_per_second = 20;
+  int queue_status_per_second = 10;
+  size_t max_counts_in_flight = 16;
+  // How long a queue whose count changed keeps the pace slow; at most a second for all of them.
+  absl::Duration counting_time = absl::Milliseconds(10);
+  // While counts change all the time a victim of preemption has this time to end by itself. It is
+  // not told when it has ended or its preemptor has found room elsewhere until then.
+  absl::Duration eviction_grace = absl::Seconds(3);
   // Writes that only say why a Workload waits: so many at once and a second, while it is calm and
-  // while it is not; and so many hundredths of a write more for every admission.
+  // while it is not.
   int waiting_burst = 100;
   int waiting_per_second = 100;
   int busy_waiting_per_second = 1;
-  int waiting_per_hundred_admissions = 2;
   // Calm is when no admission was written for so long.
   absl::Duration calm_after = absl::Seconds(5);
   // A new text for the same reason follows the last one after this time at the earliest.
@@ -117,6 +123,7 @@ class Operator {
     std::string message;
     Note preemptor;          // what is said on the workload that needs the room
     bool migration = false;  // to another flavor, which is no preemption
+    absl::Time due = absl::InfinitePast();
   };
   struct WaitingText {
     std::string reason;
@@ -140,7 +147,10 @@ class Operator {
 
   void Admit(absl::Time now);
   void Reserve(const admission::Decision& decision, absl::Time now);
-  void Preempt(const admission::Decision& decision);
+  void Preempt(const admission::Decision& decision, absl::Time now);
+  void SpareVictims(const admission::Decision& decision);
+  absl::Time GraceOf(const ObjectKey& preemptor, absl::Time now);
+  bool IsNeeded(const Eviction& eviction) const;
   void SendEvictions(absl::Time now);
   bool SendEviction(const ObjectKey& key, const Eviction& eviction, absl::Time now);
   void SayWhyWaiting(absl::Time now);
@@ -151,6 +161,7 @@ class Operator {
   absl::Time QueueStatusDue(const state::Ref& queue) const;
   void CountLater(const state::Ref& queue, absl::Time now);
   void TakeCounts(absl::Time now);
+  absl::Time CountsDue(absl::Time now) const;
   void ReconcileDirty(absl::Time now);
   Plan PlanFor(const state::Ref& ref, absl::Time now) const;
   bool DeferQueueStatus(const state::Ref& ref, absl::Time now);
@@ -163,6 +174,8 @@ class Operator {
   void SendOldestEvent();
   absl::Time EventsDue(absl::Time now) const;
   bool Calm(absl::Time now) const { return now >= admitted_at_ + options_.calm_after; }
+  // So much comes, starts and ends that what is decided now will be different in a moment.
+  bool Turbulent(absl::Time now) const { return counting_until_ > now + absl::Milliseconds(500); }
   int WaitingRate(absl::Time now) const {
     return Calm(now) ? options_.waiting_per_second : options_.busy_waiting_per_second;
   }
@@ -215,7 +228,8 @@ class Operator {
 
   std::deque<WaitingEvent> events_;  // oldest first
   Pace event_pace_;
-  absl::btree_map<ObjectKey, Eviction> evictions_;  // not written yet
+  absl::btree_map<ObjectKey, Eviction> evictions_;      // not written yet
+  absl::btree_map<ObjectKey, absl::Time> grace_until_;  // by preemptor
   absl::btree_map<ObjectKey, WaitingText> waiting_;
   absl::btree_set<std::pair<absl::Time, ObjectKey>> waiting_due_;
   absl::btree_map<ObjectKey, absl::Time> said_at_;
@@ -226,6 +240,9 @@ class Operator {
   absl::btree_map<state::Ref, absl::Time> counts_;
   absl::btree_set<std::pair<absl::Time, state::Ref>> counts_due_;
   Pace queue_pace_;
+  state::Refs paced_;  // taken from counts_ for one unit of the pace, not reconciled yet
+  absl::Time counting_until_ = absl::InfinitePast();  // counts change all the time until then
+  size_t counts_in_flight_ = 0;                       // writes of queues' status
 
   uint64_t rejected_ = 0;
   absl::btree_map<state::Ref, std::string> rejection_texts_;

@@ -99,16 +99,34 @@ void Operator::CountLater(const state::Ref& queue, absl::Time now) {
   counts_due_.insert({due, queue});
 }
 
+// While workloads come, start and end all the time, a count is wrong again as soon as it is
+// written, and its write takes the API server's time from admissions. Once that is over every count
+// is brought up to date at once.
 void Operator::TakeCounts(absl::Time now) {
-  for (const state::Ref& ref : world_.TakeCounted()) CountLater(ref, now);
-  while (!counts_due_.empty() && counts_due_.begin()->first <= now &&
-         queue_pace_.Ready(now, options_.queue_status_per_second)) {
+  const state::Refs counted = world_.TakeCounted();
+  for (const state::Ref& ref : counted) CountLater(ref, now);
+  counting_until_ = std::min(
+      now + absl::Seconds(1),
+      std::max(now, counting_until_) + options_.counting_time * static_cast<int>(counted.size()));
+  const bool paced = counting_until_ > now;
+  for (size_t taken = 0; !counts_due_.empty() && counts_due_.begin()->first <= now; ++taken) {
+    if (paced && !queue_pace_.Ready(now, options_.queue_status_per_second)) break;
+    if (!paced && counts_in_flight_ + taken >= options_.max_counts_in_flight) break;
     const state::Ref ref = counts_due_.begin()->second;
     counts_due_.erase(counts_due_.begin());
     counts_.erase(ref);
-    queue_pace_.Take();
     dirty_.insert(ref);
+    if (paced && paced_.insert(ref).second) queue_pace_.Take();
   }
+}
+
+// When the next count can be written if it is due.
+absl::Time Operator::CountsDue(absl::Time now) const {
+  if (counting_until_ > now) {
+    return std::min(counting_until_, queue_pace_.Next(now, options_.queue_status_per_second));
+  }
+  // With enough of them on their way the next reply wakes the loop.
+  return counts_in_flight_ < options_.max_counts_in_flight ? now : absl::InfiniteFuture();
 }
 
 }  // namespace sluice::reconcile

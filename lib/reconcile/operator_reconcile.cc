@@ -81,8 +81,11 @@ void Operator::ReconcileDirty(absl::Time now) {
     }
     blocked_.erase(ref);
     if (ref.kind == api::Kind::kLocalQueue) world_.SampleUsage(ref.key, now);
-    if (DeferQueueStatus(ref, now)) continue;
-    Plan plan = PlanFor(ref, now);
+    const bool paced = paced_.erase(ref) > 0;
+    const bool deferred = DeferQueueStatus(ref, now);
+    Plan plan = deferred ? Plan() : PlanFor(ref, now);
+    if (paced && plan.writes.empty()) queue_pace_.Give(100);  // nothing is to be written
+    if (deferred) continue;
     WakeAt(ref, plan.recheck);
     // A Workload that ended or whose pods became ready needs its timer no more.
     const bool idle = plan.writes.empty() && plan.recheck == absl::InfiniteFuture();

@@ -33,7 +33,7 @@ void Operator::Admit(absl::Time now) {
       case admission::Decision::Kind::kDrop:
         break;
     }
-    Preempt(decision);
+    Preempt(decision, now);
     // Counts of the queue changed, and equivalent workloads may have been passed over.
     CountLater({api::Kind::kClusterQueue, {"", decision.info->cluster_queue}}, now);
     CountLater({api::Kind::kLocalQueue, decision.info->local_queue}, now);
@@ -43,8 +43,8 @@ void Operator::Admit(absl::Time now) {
 void Operator::Reserve(const admission::Decision& decision, absl::Time now) {
   const ObjectKey key = decision.info->Key();
   ForgetWaiting(key);
+  grace_until_.erase(key);
   admitted_at_ = now;
-  waiting_pace_.Give(options_.waiting_per_hundred_admissions);
   api::Workload next = *decision.info->workload;
   const auto cluster_queue = world_.cluster_queues().Find({"", decision.info->cluster_queue});
   if (decision.replaces != nullptr) {
@@ -70,8 +70,11 @@ void Operator::Reserve(const admission::Decision& decision, absl::Time now) {
 }
 
 // Victims count as on their way out from the decision on; the writes follow when nothing of ours is
-// on its way to them.
-void Operator::Preempt(const admission::Decision& decision) {
+// on its way to them. Where short workloads end all the time many victims end before the write
+// would arrive, or room comes from others: then the eviction, the release and the second admission
+// were three writes for nothing, and what the victim has done is lost.
+void Operator::Preempt(const admission::Decision& decision, absl::Time now) {
+  SpareVictims(decision);
   for (const admission::Decision::Victim& victim : decision.victims) {
     if (victim.ongoing) continue;
     const ObjectKey key = victim.workload->Key();
@@ -86,15 +89,51 @@ void Operator::Preempt(const admission::Decision& decision) {
                     preemption::ReasonText(victim.reason), decision.info->priority,
                     victim.workload->priority));
     eviction.migration = victim.reason == preemption::Reason::kFlavorMigration;
+    if (!eviction.migration) eviction.due = GraceOf(decision.info->Key(), now);
     world_.AssumeEviction(key);
     evictions_.insert_or_assign(key, std::move(eviction));
   }
 }
 
+// Victims of an earlier decision about the same workload that are not told yet, and that it can do
+// without now.
+void Operator::SpareVictims(const admission::Decision& decision) {
+  if (decision.kind != admission::Decision::Kind::kPreempt) return;
+  const auto& victims = decision.victims;
+  for (auto it = evictions_.begin(); it != evictions_.end();) {
+    const bool kept = it->second.migration || !(it->second.preemptor.key == decision.info->Key()) ||
+                      std::any_of(victims.begin(), victims.end(), [&](const auto& victim) {
+                        return victim.workload->Key() == it->first;
+                      });
+    if (!kept) world_.ForgetEviction(it->first);
+    it = kept ? std::next(it) : evictions_.erase(it);
+  }
+}
+
+// The grace of all victims of one preemptor ends together, however often it is decided about.
+absl::Time Operator::GraceOf(const ObjectKey& preemptor, absl::Time now) {
+  const auto found = grace_until_.find(preemptor);
+  if (found != grace_until_.end()) return found->second;
+  if (!Turbulent(now)) return now;
+  return grace_until_[preemptor] = now + options_.eviction_grace;
+}
+
+bool Operator::IsNeeded(const Eviction& eviction) const {
+  return eviction.migration ||
+         world_.queues().PlaceOf(eviction.preemptor.key) != queueing::Place::kNone;
+}
+
 void Operator::SendEvictions(absl::Time now) {
   for (auto it = evictions_.begin();
        it != evictions_.end() && essential_in_flight_ < options_.max_in_flight;) {
-    it = SendEviction(it->first, it->second, now) ? evictions_.erase(it) : std::next(it);
+    if (!IsNeeded(it->second)) {
+      world_.ForgetEviction(it->first);
+      it = evictions_.erase(it);
+    } else if (it->second.due > now && world_.IsEvictionAssumed(it->first)) {
+      ++it;
+    } else {
+      it = SendEviction(it->first, it->second, now) ? evictions_.erase(it) : std::next(it);
+    }
   }
 }
 
