@@ -507,23 +507,40 @@ func (r *run) keepSamples(ctx context.Context) {
 	}
 }
 
+// countsPatience is how long the counts of the queues may lag behind the end of the last workload.
+const countsPatience = 15 * time.Second
+
 // checkEnd looks whether the controller has noticed that nothing is left.
 func (r *run) checkEnd(ctx context.Context, result *Result) {
 	if r.options.Floor || r.scenario.Kind == KindJob {
 		return
 	}
-	queues, err := r.cluster.List(ctx, harness.Kueue("ClusterQueue"), "", "")
-	if err != nil {
-		result.Problems = append(result.Problems, err.Error())
+	wrong := r.wrongCounts(ctx)
+	for end := time.Now().Add(countsPatience); len(wrong) > 0 && time.Now().Before(end) && ctx.Err() == nil; {
+		time.Sleep(250 * time.Millisecond)
+		wrong = r.wrongCounts(ctx)
 	}
-	for i := range queues {
-		for _, field := range []string{"pendingWorkloads", "reservingWorkloads", "admittedWorkloads"} {
-			if have := harness.Field(&queues[i], "status", field); have != "" && have != "0" {
-				result.Problems = append(result.Problems, fmt.Sprintf(
-					"everything is finished, but ClusterQueue %s has %s=%s", queues[i].GetName(), field, have))
+	result.Problems = append(result.Problems, wrong...)
+}
+
+// wrongCounts names the queues that count workloads although all are finished.
+func (r *run) wrongCounts(ctx context.Context) []string {
+	wrong := []string{}
+	for _, kind := range []string{"ClusterQueue", "LocalQueue"} {
+		queues, err := r.cluster.List(ctx, harness.Kueue(kind), "", "")
+		if err != nil {
+			return []string{err.Error()}
+		}
+		for i := range queues {
+			for _, field := range []string{"pendingWorkloads", "reservingWorkloads", "admittedWorkloads"} {
+				if have := harness.Field(&queues[i], "status", field); have != "" && have != "0" {
+					wrong = append(wrong, fmt.Sprintf("everything is finished, but %s %s has %s=%s",
+						kind, queues[i].GetName(), field, have))
+				}
 			}
 		}
 	}
+	return wrong
 }
 
 func processorCount() int { return runtime.NumCPU() }
