@@ -154,7 +154,8 @@ int32_t BatchJob::PodCount(const api::Job& job) {
   return std::min(Parallelism(job), job.spec.completions.value_or(Parallelism(job)));
 }
 
-std::vector<api::PodSet> BatchJob::PodSets(const api::Job& job, bool topology_aware) {
+absl::StatusOr<std::vector<api::PodSet>> BatchJob::PodSets(const api::Job& job,
+                                                           const TopologyOptions& topology) {
   api::Json json = TemplateJson(job.spec.pod_template);
   if (api::Json* metadata = json.Find("metadata")) {
     if (api::Json* labels = metadata->Find("labels")) {
@@ -170,11 +171,9 @@ std::vector<api::PodSet> BatchJob::PodSets(const api::Job& job, bool topology_aw
   pod_set.pod_template = job.spec.pod_template;
   for (const char* label : kUidLabels) pod_set.pod_template.labels.erase(label);
   pod_set.pod_template.raw = std::make_shared<const std::string>(json.Text());
-  if (topology_aware) {
-    pod_set.topology_request = api::PodSetTopologyRequest{};
-    pod_set.topology_request->pod_index_label = kCompletionIndexLabel;
-  }
-  return {std::move(pod_set)};
+  ASSIGN_OR_RETURN(pod_set.topology_request, TopologyRequestOf(job.spec.pod_template.annotations,
+                                                               kCompletionIndexLabel, topology));
+  return std::vector<api::PodSet>{std::move(pod_set)};
 }
 
 bool BatchJob::PodsReady(const api::Job& job) {

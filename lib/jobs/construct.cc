@@ -6,10 +6,12 @@
 
 #include "api/codec.h"
 #include "api/names.h"
+#include "api/pod_names.h"
 #include "base/status.h"
 #include "jobs/job_kind.h"
 #include "jobs/pod_template.h"
 #include "jobs/workload_name.h"
+#include "queueing/topology_inputs.h"
 
 namespace sluice::jobs {
 namespace {
@@ -103,6 +105,20 @@ std::string NewSliceName(const state::World& world, const api::ObjectMeta& job) 
     name = NameFor(world, job, fmt::format("{}_{}", generation, i));
   }
   return name;
+}
+
+// The pods wait until each is given its place. Those that do not say themselves that they are
+// placed get an annotation that does, or they would be taken for pods of somebody else.
+void AddPlacement(const api::Workload& workload, const std::string& name, PodSetInfo& info) {
+  info.scheduling_gates.push_back(api::kTopologyGate);
+  const auto& pod_sets = workload.spec.pod_sets;
+  const auto pod_set = std::find_if(pod_sets.begin(), pod_sets.end(),
+                                    [&](const api::PodSet& one) { return one.name == name; });
+  if (pod_set != pod_sets.end() && pod_set->topology_request.has_value()) {
+    const api::PodSetTopologyRequest& request = *pod_set->topology_request;
+    if (request.required || request.preferred || request.unconstrained) return;
+  }
+  info.annotations[queueing::kUnconstrainedTopology] = "true";
 }
 
 void AddSliceAnnotations(Json& annotations, const std::string& name,
@@ -269,6 +285,7 @@ absl::StatusOr<std::vector<PodSetInfo>> InfosOf(const state::World& world,
       info.labels[api::kManagedLabel] = api::kManagedElastic;
     }
     info.labels[api::kPodSetLabel] = assignment.name;
+    if (assignment.topology_assignment.has_value()) AddPlacement(workload, assignment.name, info);
     if (world.settings().gates.Enabled("AssignQueueLabelsForPods")) {
       info.labels[api::kLocalQueueNameLabel] = workload.spec.queue_name;
       if (IsDnsLabel(admission.cluster_queue)) {

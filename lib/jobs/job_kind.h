@@ -45,8 +45,10 @@ class BatchJob {
   static bool Active(const api::Job& job) { return job.status.active != 0; }
   static std::optional<JobFinish> Finished(const api::Job& job);
   // The single pod set "main", its template cleaned of the labels that the Job controller adds and
-  // of repeated environment variables.
-  static std::vector<api::PodSet> PodSets(const api::Job& job, bool topology_aware);
+  // of repeated environment variables. InvalidArgument for topology annotations that cannot be
+  // read.
+  static absl::StatusOr<std::vector<api::PodSet>> PodSets(const api::Job& job,
+                                                          const TopologyOptions& topology);
   static int32_t PodCount(const api::Job& job);
   static bool PodsReady(const api::Job& job);
   // Pods whose quota is no longer needed, or nothing.

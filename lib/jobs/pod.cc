@@ -80,7 +80,8 @@ std::optional<int32_t> TotalCount(const ManagedPod& pod) {
   return value;
 }
 
-api::PodSet PodSetOf(const ManagedPod& pod, std::string name, int32_t count, bool topology_aware) {
+absl::StatusOr<api::PodSet> PodSetOf(const ManagedPod& pod, std::string name, int32_t count,
+                                     const TopologyOptions& topology) {
   api::PodSet pod_set;
   pod_set.name = std::move(name);
   pod_set.count = count;
@@ -88,10 +89,9 @@ api::PodSet PodSetOf(const ManagedPod& pod, std::string name, int32_t count, boo
   Json json = TemplateJson(pod.pod_template);
   RemoveDuplicateEnv(json);
   pod_set.pod_template.raw = std::make_shared<const std::string>(json.Text());
-  if (topology_aware) {
-    pod_set.topology_request = api::PodSetTopologyRequest{};
-    pod_set.topology_request->pod_index_label = api::kPodGroupPodIndex;
-  }
+  auto request = TopologyRequestOf(pod.metadata.annotations, api::kPodGroupPodIndex, topology);
+  if (!request.ok()) return Annotate(request.status(), "pod " + pod.metadata.name);
+  pod_set.topology_request = *std::move(request);
   return pod_set;
 }
 

@@ -46,8 +46,9 @@ std::string RoleOf(const state::ManagedPod& pod);
 std::optional<int32_t> TotalCount(const state::ManagedPod& pod);
 
 // A pod set of pods like this one. The template is the spec without labels and annotations.
-api::PodSet PodSetOf(const state::ManagedPod& pod, std::string name, int32_t count,
-                     bool topology_aware);
+// Topology is asked for by the annotations of the pod; InvalidArgument when they cannot be read.
+absl::StatusOr<api::PodSet> PodSetOf(const state::ManagedPod& pod, std::string name, int32_t count,
+                                     const TopologyOptions& topology);
 
 // How a single pod ended, nullopt while it has not.
 std::optional<JobFinish> PodFinished(const state::ManagedPod& pod);

@@ -78,17 +78,17 @@ NewWorkload Build(ObjectKey key, Parts parts) {
   return {std::move(key), std::move(body)};
 }
 
-bool TopologyAware(const state::World& world) {
-  return world.settings().gates.Enabled("TopologyAwareScheduling");
+TopologyOptions TopologyOf(const state::World& world) {
+  return PodTopologyOf(world.settings().gates);
 }
 
 }  // namespace
 
 absl::StatusOr<NewWorkload> ConstructPodWorkload(const state::World& world, const ManagedPod& pod) {
   Parts parts;
+  ASSIGN_OR_RETURN(api::PodSet pod_set, PodSetOf(pod, "main", 1, TopologyOf(world)));
   ASSIGN_OR_RETURN(parts.spec,
-                   WorkloadSpec(world, pod.metadata,
-                                {PodSetOf(pod, "main", 1, TopologyAware(world))}, std::nullopt));
+                   WorkloadSpec(world, pod.metadata, {std::move(pod_set)}, std::nullopt));
   ASSIGN_OR_RETURN(parts.labels, CopiedLabels(world, {std::make_shared<const ManagedPod>(pod)}));
   const std::string& uid = pod.metadata.uid;
   if (uid.size() <= kMaxLabelValue) parts.labels.Set(api::kJobUidLabel, uid);
@@ -102,8 +102,7 @@ absl::StatusOr<NewWorkload> ConstructPodWorkload(const state::World& world, cons
 absl::StatusOr<NewWorkload> ConstructGroupWorkload(const state::World& world, const Pods& kept) {
   const ManagedPod& first = *kept.front();
   Parts parts;
-  ASSIGN_OR_RETURN(const std::vector<api::PodSet> pod_sets,
-                   GroupPodSets(kept, TopologyAware(world)));
+  ASSIGN_OR_RETURN(const std::vector<api::PodSet> pod_sets, GroupPodSets(kept, TopologyOf(world)));
   ASSIGN_OR_RETURN(parts.spec, WorkloadSpec(world, first.metadata, pod_sets, std::nullopt));
   ASSIGN_OR_RETURN(parts.labels, CopiedLabels(world, kept));
   parts.annotations = Annotations(world, first);

@@ -94,7 +94,8 @@ Roles RolesOf(const Pods& pods) {
 
 }  // namespace
 
-absl::StatusOr<std::vector<api::PodSet>> GroupPodSets(const Pods& pods, bool topology_aware) {
+absl::StatusOr<std::vector<api::PodSet>> GroupPodSets(const Pods& pods,
+                                                      const TopologyOptions& topology) {
   std::vector<api::PodSet> pod_sets;
   const Roles roles = RolesOf(pods);
   if (roles.empty()) return absl::InvalidArgumentError("the pod group has no pod that could run");
@@ -103,7 +104,8 @@ absl::StatusOr<std::vector<api::PodSet>> GroupPodSets(const Pods& pods, bool top
                            kMaxRoles, roles.size());
   }
   for (const auto& [role, shape] : roles) {
-    pod_sets.push_back(PodSetOf(*shape.first, role, shape.second, topology_aware));
+    ASSIGN_OR_RETURN(api::PodSet pod_set, PodSetOf(*shape.first, role, shape.second, topology));
+    pod_sets.push_back(std::move(pod_set));
   }
   return pod_sets;
 }

@@ -33,7 +33,8 @@ inline constexpr size_t kMaxRoles = 18;
 // The pod sets that these pods make up: a role each with its number of runnable or succeeded pods,
 // by name; with fast admission one pod set of the total count that looks like the first runnable
 // pod. InvalidArgument when there are too many roles, or nothing to look at.
-absl::StatusOr<std::vector<api::PodSet>> GroupPodSets(const Pods& pods, bool topology_aware);
+absl::StatusOr<std::vector<api::PodSet>> GroupPodSets(const Pods& pods,
+                                                      const TopologyOptions& topology);
 
 // What stands in the way of a Workload for the group, OK when nothing does. FailedPrecondition:
 // wait for a change of the pods.

@@ -5,6 +5,7 @@
 #include "api/codec.h"
 #include "api/names.h"
 #include "base/status.h"
+#include "queueing/topology_inputs.h"
 
 namespace sluice::jobs {
 namespace {
@@ -58,6 +59,20 @@ void CopyOrErase(api::Json& target, const api::Json* original, const char* key) 
 }
 
 }  // namespace
+
+TopologyOptions PodTopologyOf(const state::FeatureGates& gates) {
+  return {gates.Enabled("TopologyAwareScheduling"), gates.Enabled("TASMultiLayerTopology")};
+}
+
+absl::StatusOr<std::optional<api::PodSetTopologyRequest>> TopologyRequestOf(
+    const api::StringMap& annotations, const char* index_label, const TopologyOptions& options) {
+  if (!options.aware) return std::optional<api::PodSetTopologyRequest>();
+  ASSIGN_OR_RETURN(std::optional<api::PodSetTopologyRequest> request,
+                   queueing::RequestOfAnnotations(annotations, options.multi_layer));
+  if (!request.has_value()) request.emplace();
+  request->pod_index_label = index_label;
+  return request;
+}
 
 bool SameToleration(const api::Toleration& a, const api::Toleration& b) {
   return a.key == b.key && OperatorOf(a) == OperatorOf(b) && a.value == b.value &&

@@ -3,14 +3,29 @@
 #pragma once
 
 #include <absl/status/status.h>
+#include <absl/status/statusor.h>
 
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "api/core_types.h"
 #include "api/kueue_types.h"
+#include "state/feature_gates.h"
 
 namespace sluice::jobs {
+
+// What the settings say about the topology requests of pod templates.
+struct TopologyOptions {
+  bool aware = false;        // gate TopologyAwareScheduling
+  bool multi_layer = false;  // gate TASMultiLayerTopology
+};
+TopologyOptions PodTopologyOf(const state::FeatureGates& gates);
+
+// The topology request of a pod set: what the annotations of its template ask for, with the label
+// that says a pod's index. InvalidArgument for an annotation that cannot be read.
+absl::StatusOr<std::optional<api::PodSetTopologyRequest>> TopologyRequestOf(
+    const api::StringMap& annotations, const char* index_label, const TopologyOptions& options);
 
 struct PodSetInfo {
   std::string name;

@@ -126,11 +126,15 @@ topology::Flavor TopologyFlavor(const api::ResourceFlavor& flavor, const api::To
 
 bool IsForeignPod(const api::Pod& pod) {
   if (pod.spec.node_name.empty() || pod.phase == "Succeeded" || pod.phase == "Failed") return false;
+  return !AnnotatedForTopology(pod.metadata.annotations);
+}
+
+bool AnnotatedForTopology(const api::StringMap& annotations) {
   for (const char* ours : {kRequiredTopology, kPreferredTopology, kUnconstrainedTopology,
                            kSliceRequiredTopology, kSliceConstraints}) {
-    if (pod.metadata.annotations.contains(ours)) return false;
+    if (annotations.contains(ours)) return true;
   }
-  return true;
+  return false;
 }
 
 Requests ForeignRequests(const api::Pod& pod) { return RequestsOf(PodRequests(pod.spec)); }
@@ -259,6 +263,20 @@ absl::StatusOr<topology::PodSetRequest> TopologyPodSet(const api::Workload& work
 
 // ---- what is known ----
 
+std::vector<PlacedPodSet> PlacedPodSets(const api::Workload& workload) {
+  std::vector<PlacedPodSet> placed;
+  if (!workload.status.admission) return placed;
+  for (const api::PodSetAssignment& assigned : workload.status.admission->pod_set_assignments) {
+    if (!assigned.topology_assignment.has_value()) continue;
+    const auto& pod_sets = workload.spec.pod_sets;
+    const auto pod_set = std::find_if(pod_sets.begin(), pod_sets.end(),
+                                      [&](const auto& one) { return one.name == assigned.name; });
+    if (pod_set == pod_sets.end()) continue;
+    placed.push_back({&*pod_set, &assigned, DecodeAssignment(*assigned.topology_assignment)});
+  }
+  return placed;
+}
+
 namespace {
 
 // A pod set without requests of its own is served by the flavors of its group.
@@ -286,18 +304,11 @@ absl::btree_set<FlavorName> FlavorsOf(const api::Workload& workload, const api::
 topology::WorkloadUsage TopologyUsage(const api::Workload& workload,
                                       const RequestContext& context) {
   topology::WorkloadUsage usage;
-  if (!workload.status.admission) return usage;
-  for (const api::PodSetAssignment& assigned : workload.status.admission->pod_set_assignments) {
-    if (!assigned.topology_assignment.has_value()) continue;
-    const auto& pod_sets = workload.spec.pod_sets;
-    const auto pod_set = std::find_if(pod_sets.begin(), pod_sets.end(),
-                                      [&](const auto& one) { return one.name == assigned.name; });
-    if (pod_set == pod_sets.end()) continue;
-    const auto places = DecodeAssignment(*assigned.topology_assignment);
-    if (!places.ok()) continue;  // nothing is known of where it runs
-    const Requests per_pod = PodSetPerPod(*pod_set, context);
-    for (const FlavorName& flavor : FlavorsOf(workload, *pod_set, assigned)) {
-      usage.push_back({flavor, per_pod, *places});
+  for (const PlacedPodSet& placed : PlacedPodSets(workload)) {
+    if (!placed.places.ok()) continue;  // nothing is known of where it runs
+    const Requests per_pod = PodSetPerPod(*placed.pod_set, context);
+    for (const FlavorName& flavor : FlavorsOf(workload, *placed.pod_set, *placed.assigned)) {
+      usage.push_back({flavor, per_pod, *placed.places});
     }
   }
   return usage;

@@ -35,6 +35,8 @@ topology::Flavor TopologyFlavor(const api::ResourceFlavor& flavor, const api::To
 // A pod whose usage lowers the free capacity of its node by itself: bound, not ended, and not one
 // of ours. Pods with a topology annotation are ours, also when their workload is gone.
 bool IsForeignPod(const api::Pod& pod);
+// The annotations of a pod say that it is placed (or wants to be).
+bool AnnotatedForTopology(const api::StringMap& annotations);
 Requests ForeignRequests(const api::Pod& pod);
 
 // ---- what is asked ----
@@ -66,6 +68,15 @@ absl::StatusOr<topology::PodSetRequest> TopologyPodSet(const api::Workload& work
                                                        const RequestContext& context);
 
 // ---- what is known ----
+
+// A pod set that was given places. What it points to is part of the workload.
+struct PlacedPodSet {
+  const api::PodSet* pod_set = nullptr;
+  const api::PodSetAssignment* assigned = nullptr;
+  absl::StatusOr<topology::Assignment> places;  // InvalidArgument when it cannot be read
+};
+// Those of the workload's admission, in its order; assignments of unknown pod sets are left out.
+std::vector<PlacedPodSet> PlacedPodSets(const api::Workload& workload);
 
 // What a workload takes by the assignments in its admission: an entry for each flavor of a pod set.
 // Only one of them has a topology, and the inventory counts entries of that one alone, so nothing

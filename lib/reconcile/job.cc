@@ -49,12 +49,16 @@ class JobPass {
         job_(job),
         now_(now),
         options_(StatusOptionsOf(world.settings())),
-        pod_sets_(
-            BatchJob::PodSets(job, world.settings().gates.Enabled("TopologyAwareScheduling"))),
         prebuilt_(jobs::PrebuiltName(world.settings(), job.metadata)),
         elastic_(IsElastic(world, job.metadata)) {}
 
   Plan Run() {
+    auto pod_sets = BatchJob::PodSets(job_, jobs::PodTopologyOf(world_.settings().gates));
+    if (!pod_sets.ok()) {
+      ComposeFailed(pod_sets.status());
+      return std::move(plan_);
+    }
+    pod_sets_ = *std::move(pod_sets);
     if (prebuilt_.empty() ? EnsureWorkload() : FindPrebuilt()) return std::move(plan_);
     if (workload_ != nullptr && world_.IsAssumed(workload_->metadata.Key())) {
       return std::move(plan_);  // its reply comes soon

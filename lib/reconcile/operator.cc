@@ -121,7 +121,18 @@ void Operator::OnObject(const state::ObjectEvent& event, absl::Time now) {
       unblocks_.erase(waiting);
     }
   }
-  if (leading_) dirty_.insert(touched.begin(), touched.end());
+  if (leading_) Touch(touched, single && event.kind == api::Kind::kPod, now);
+}
+
+void Operator::Touch(const state::Refs& touched, bool by_pod, absl::Time now) {
+  for (const state::Ref& ref : touched) {
+    // The pods of a gang come one after the other, and are looked at together.
+    if (by_pod && ref.kind == api::Kind::kPod && state::ChainOfKey(ref.key)) {
+      WakeAt(ref, now + options_.placement_batch);
+    } else {
+      dirty_.insert(ref);
+    }
+  }
 }
 
 void Operator::OnReply(const state::Reply& reply, absl::Time now) {
@@ -232,6 +243,9 @@ void Operator::TouchAll() {
   touch(api::Kind::kJob, world_.jobs());
   for (const auto& [key, pod] : world_.pods().all()) {
     dirty_.insert({api::Kind::kPod, state::PodIndex::WorkKey(*pod)});
+  }
+  for (const ObjectKey& chain : world_.placements().Chains()) {
+    dirty_.insert({api::Kind::kPod, state::PlacementKey(chain.ns, chain.name)});
   }
   // A Workload whose job has gone is found through the job's key.
   for (const auto& [key, workload] : world_.workloads().all()) {

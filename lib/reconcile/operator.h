@@ -82,6 +82,8 @@ struct OperatorOptions {
   // everything is.
   size_t max_routine_events = 2000;
   size_t max_waiting_events = 20000;
+  // Changes of pods of a placed workload within this time are looked at together.
+  absl::Duration placement_batch = absl::Milliseconds(100);
   size_t max_in_flight = 2000;   // no new writes above this
   size_t max_reconciles = 1000;  // per Run
   size_t max_admissions = 1000;  // per Run
@@ -140,6 +142,7 @@ class Operator {
   };
 
   void OnObject(const state::ObjectEvent& event, absl::Time now);
+  void Touch(const state::Refs& touched, bool by_pod, absl::Time now);
   void OnReply(const state::Reply& reply, absl::Time now);
   void OnRefused(const InFlight& write, const state::Reply& reply, absl::Time now);
   void OnLeader(bool leading, absl::Time now);

@@ -81,6 +81,9 @@ bool Ignored(const state::World& world, const ManagedPod& pod) {
 
 Plan ReconcilePod(const state::World& world, const ObjectKey& key, absl::Time now) {
   if (!world.Watches(api::Kind::kPod)) return {};
+  if (const std::optional<std::string> chain = state::ChainOfKey(key)) {
+    return ReconcilePlacement(world, {key.ns, *chain}, now);
+  }
   if (const std::optional<std::string> group = state::GroupOfKey(key)) {
     jobs::Pods pods = world.pods().Group(key.ns, *group);
     if (pods.empty()) return FinalizeGroup(world, {key.ns, *group});

@@ -29,9 +29,9 @@ bool Owns(const ManagedPod& pod, const api::Workload& workload) {
 }  // namespace
 
 bool PodPass::PodSetsMatch(const api::Workload& workload) const {
-  return jobs::Matches(world_, workload, First().metadata,
-                       {jobs::PodSetOf(First(), "main", 1, Enabled("TopologyAwareScheduling"))},
-                       Suspended());
+  // What the pod asks of topology is no part of the comparison.
+  const auto pod_set = jobs::PodSetOf(First(), "main", 1, jobs::TopologyOptions{});
+  return pod_set.ok() && jobs::Matches(world_, workload, First().metadata, {*pod_set}, Suspended());
 }
 
 bool PodPass::FindSingle() {
@@ -86,13 +86,17 @@ bool PodPass::UpdateInPlace(const api::Workload& workload) {
       Has(workload, api::kQuotaReserved) || Has(workload, api::kFinished)) {
     return false;
   }
-  const bool topology_aware = Enabled("TopologyAwareScheduling");
-  std::vector<api::PodSet> pod_sets = {jobs::PodSetOf(First(), "main", 1, topology_aware)};
-  if (IsGroup()) {
+  const jobs::TopologyOptions topology = jobs::PodTopologyOf(world_.settings().gates);
+  std::vector<api::PodSet> pod_sets;
+  if (!IsGroup()) {
+    absl::StatusOr<api::PodSet> pod_set = jobs::PodSetOf(First(), "main", 1, topology);
+    if (!pod_set.ok()) return ComposeFailed(pod_set.status());
+    pod_sets.push_back(*std::move(pod_set));
+  } else {
     // Pods that make up nothing (yet) have no use for it, and it must not be admitted for them.
     if (!jobs::CheckComposable(all_).ok()) return false;
     absl::StatusOr<std::vector<api::PodSet>> grouped =
-        jobs::GroupPodSets(jobs::SortOut(all_).kept, topology_aware);
+        jobs::GroupPodSets(jobs::SortOut(all_).kept, topology);
     if (!grouped.ok()) return ComposeFailed(grouped.status());
     pod_sets = *std::move(grouped);
   }

@@ -34,8 +34,12 @@ Plan ReconcileParent(const state::World& world, const api::Workload& parent, abs
 // A batch/v1 Job: its Workload, start, stop, readiness and end.
 Plan ReconcileJob(const state::World& world, const ObjectKey& key, absl::Time now);
 
-// A plain pod, or (under state::GroupKey) a group of pods: the same.
+// A plain pod, or (under state::GroupKey) a group of pods: the same. Under state::PlacementKey:
+// ReconcilePlacement.
 Plan ReconcilePod(const state::World& world, const ObjectKey& key, absl::Time now);
+// Workloads of a chain of slices that run in given places: gated pods get their nodes, failed nodes
+// are noticed, and pods that can never start on theirs are ended. `chain`: namespace and name.
+Plan ReconcilePlacement(const state::World& world, const ObjectKey& chain, absl::Time now);
 // The pods of a Workload that belongs to plain pods are ready, or have ended, whatever its
 // condition says so far. False for Workloads of anybody else.
 bool PodsReadyInFact(const state::World& world, const api::Workload& workload);

@@ -11,26 +11,13 @@
 namespace sluice::reconcile {
 namespace {
 
-constexpr char kSliceName[] = "kueue.x-k8s.io/workload-slice-name";
-constexpr char kIndexOffset[] = "kueue.x-k8s.io/pod-index-offset";
+using state::PlacedPod;
+using state::PlacedPodPtr;
 
 std::optional<std::string> Find(const api::StringMap& map, const std::string& key) {
   const auto found = map.find(key);
   if (found == map.end()) return std::nullopt;
   return found->second;
-}
-
-bool BelongsTo(const PodView& pod, const std::string& ns, const std::string& chain,
-               const std::string& pod_set) {
-  if (pod.metadata->ns != ns || pod.phase == "Failed" || pod.phase == "Succeeded") return false;
-  const api::StringMap& annotations = pod.metadata->annotations;
-  const auto slice = Find(annotations, kSliceName);
-  const auto owner = slice.has_value() ? slice : Find(annotations, api::kWorkloadAnnotation);
-  return owner == chain && Find(pod.metadata->labels, api::kPodSetLabel) == pod_set;
-}
-
-int32_t CountOf(const api::PodSet& pod_set, const api::PodSetAssignment& assigned) {
-  return assigned.count.value_or(pod_set.count);
 }
 
 // The first index of the pod set within its group of two.
@@ -50,23 +37,20 @@ int64_t GroupOffsetOf(const api::Workload& workload, size_t index) {
   return 0;
 }
 
-topology::RankedPod RankedPodOf(const PodView& pod, const api::PodSet& pod_set,
+topology::RankedPod RankedPodOf(const PlacedPod& pod, const api::PodSet& pod_set,
                                 const std::vector<std::string>& levels) {
   topology::RankedPod ranked;
-  const std::vector<std::string>& gates = pod.spec->scheduling_gates;
-  ranked.gated = std::find(gates.begin(), gates.end(), kTopologyGate) != gates.end();
-  ranked.offset = Find(pod.metadata->annotations, kIndexOffset);
+  ranked.gated = pod.Gated();
+  ranked.offset = pod.index_offset;
   if (pod_set.topology_request) {
     const api::PodSetTopologyRequest& request = *pod_set.topology_request;
-    if (request.pod_index_label) {
-      ranked.index = Find(pod.metadata->labels, *request.pod_index_label);
-    }
+    if (request.pod_index_label) ranked.index = Find(pod.labels, *request.pod_index_label);
     if (request.sub_group_index_label) {
-      ranked.sub_group = Find(pod.metadata->labels, *request.sub_group_index_label);
+      ranked.sub_group = Find(pod.labels, *request.sub_group_index_label);
     }
   }
   for (const std::string& level : levels) {
-    ranked.selector.push_back(Find(pod.spec->node_selector, level).value_or(""));
+    ranked.selector.push_back(Find(pod.node_selector, level).value_or(""));
   }
   return ranked;
 }
@@ -75,46 +59,45 @@ bool HasFailed(const api::Workload& workload, const topology::Assignment& assign
                const topology::AssignedDomain& domain) {
   if (assignment.levels.empty() || assignment.levels.back() != topology::kHostname) return false;
   const auto& unhealthy = workload.status.unhealthy_nodes;
-  return std::any_of(unhealthy.begin(), unhealthy.end(),
-                     [&](const std::string& node) { return node == domain.values.back(); });
+  return std::find(unhealthy.begin(), unhealthy.end(), domain.values.back()) != unhealthy.end();
+}
+
+topology::GangPods GangOf(const api::Workload& workload, const queueing::PlacedPodSet& placed) {
+  const api::PodSet& pod_set = *placed.pod_set;
+  topology::GangPods gang;
+  gang.assignment = *placed.places;
+  gang.count = placed.assigned->count.value_or(pod_set.count);
+  if (pod_set.topology_request) {
+    gang.index_label = pod_set.topology_request->pod_index_label.has_value();
+    gang.sub_group_label = pod_set.topology_request->sub_group_index_label.has_value();
+    gang.sub_groups = pod_set.topology_request->sub_group_count.value_or(0);
+  }
+  gang.group_offset =
+      GroupOffsetOf(workload, static_cast<size_t>(&pod_set - workload.spec.pod_sets.data()));
+  return gang;
 }
 
 }  // namespace
 
 absl::StatusOr<std::vector<UngatedPod>> UngatePods(const api::Workload& workload,
-                                                   const std::string& chain,
-                                                   const std::vector<PodView>& pods) {
+                                                   const std::vector<PlacedPodPtr>& pods) {
   std::vector<UngatedPod> ungated;
-  if (!api::IsTrue(workload.status.conditions, api::kAdmitted) || !workload.status.admission) {
-    return ungated;
-  }
-  for (const api::PodSetAssignment& assigned : workload.status.admission->pod_set_assignments) {
-    if (!assigned.topology_assignment.has_value()) continue;
-    const auto& pod_sets = workload.spec.pod_sets;
-    const auto pod_set = std::find_if(pod_sets.begin(), pod_sets.end(),
-                                      [&](const auto& one) { return one.name == assigned.name; });
-    if (pod_set == pod_sets.end()) continue;
-    topology::GangPods gang;
-    ASSIGN_OR_RETURN(gang.assignment, queueing::DecodeAssignment(*assigned.topology_assignment));
-    gang.count = CountOf(*pod_set, assigned);
-    if (pod_set->topology_request) {
-      gang.index_label = pod_set->topology_request->pod_index_label.has_value();
-      gang.sub_group_label = pod_set->topology_request->sub_group_index_label.has_value();
-      gang.sub_groups = pod_set->topology_request->sub_group_count.value_or(0);
-    }
-    gang.group_offset = GroupOffsetOf(workload, static_cast<size_t>(pod_set - pod_sets.begin()));
-    std::vector<const PodView*> members;
-    for (const PodView& pod : pods) {
-      if (!BelongsTo(pod, workload.metadata.ns, chain, assigned.name)) continue;
-      members.push_back(&pod);
-      gang.pods.push_back(RankedPodOf(pod, *pod_set, gang.assignment.levels));
+  if (!api::IsTrue(workload.status.conditions, api::kAdmitted)) return ungated;
+  for (const queueing::PlacedPodSet& placed : queueing::PlacedPodSets(workload)) {
+    if (!placed.places.ok()) return placed.places.status();
+    topology::GangPods gang = GangOf(workload, placed);
+    std::vector<PlacedPodPtr> members;
+    for (const PlacedPodPtr& pod : pods) {
+      if (pod->Ended() || pod->pod_set != placed.pod_set->name) continue;
+      members.push_back(pod);
+      gang.pods.push_back(RankedPodOf(*pod, *placed.pod_set, gang.assignment.levels));
     }
     ASSIGN_OR_RETURN(const std::vector<topology::PodPlace> places, topology::AssignPods(gang));
     for (const topology::PodPlace& place : places) {
       const topology::AssignedDomain& domain = gang.assignment.domains[place.domain];
       if (HasFailed(workload, gang.assignment, domain)) continue;
       UngatedPod& pod = ungated.emplace_back();
-      pod.pod = members[place.pod]->metadata->Key();
+      pod.pod = members[place.pod];
       for (size_t level = 0; level < gang.assignment.levels.size(); ++level) {
         pod.node_selector[gang.assignment.levels[level]] = domain.values[level];
       }

@@ -11,30 +11,19 @@
 #include <vector>
 
 #include "api/kueue_types.h"
+#include "state/placements.h"
 
 namespace sluice::reconcile {
 
-inline constexpr char kTopologyGate[] = "kueue.x-k8s.io/topology";
-
-// A pod as it is now; what it points to must outlive the call.
-struct PodView {
-  const api::ObjectMeta* metadata = nullptr;
-  const api::PodSpec* spec = nullptr;
-  std::string phase;
-};
-
 struct UngatedPod {
-  ObjectKey pod;
+  state::PlacedPodPtr pod;
   api::StringMap node_selector;  // to be set, beside what the pod has; its gate goes with it
-  bool operator==(const UngatedPod&) const = default;
 };
 
-// `pods`: of the workload's namespace, in a stable order. `chain`: the name under which pods know
-// their workload: its own, or that of its first slice where it is elastic. Pods whose node has
-// failed stay gated until there is a replacement. InvalidArgument for an assignment or an index
-// offset that cannot be read.
+// `pods`: those of the workload's chain, in a stable order. Pods whose node has failed stay gated
+// until there is a replacement. InvalidArgument for an assignment or an index offset that cannot be
+// read.
 absl::StatusOr<std::vector<UngatedPod>> UngatePods(const api::Workload& workload,
-                                                   const std::string& chain,
-                                                   const std::vector<PodView>& pods);
+                                                   const std::vector<state::PlacedPodPtr>& pods);
 
 }  // namespace sluice::reconcile

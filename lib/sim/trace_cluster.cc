@@ -299,8 +299,11 @@ absl::Status TraceCluster::AddManifestWorkload(const Manifest& manifest,
       return fail(fmt::format("metadata.labels: Job {} names no queue ({})",
                               manifest.key.ToString(), api::kQueueNameLabel));
     }
+    absl::StatusOr<std::vector<api::PodSet>> pod_sets =
+        jobs::BatchJob::PodSets(*job, jobs::PodTopologyOf(world_.settings().gates));
+    if (!pod_sets.ok()) return fail(std::string(pod_sets.status().message()));
     absl::StatusOr<jobs::NewWorkload> made =
-        jobs::ConstructWorkload(world_, job->metadata, jobs::BatchJob::PodSets(*job, false));
+        jobs::ConstructWorkload(world_, job->metadata, *std::move(pod_sets));
     if (!made.ok()) return fail(std::string(made.status().message()));
     workload = api::Decode<api::Workload>(made->body);
     if (workload.ok()) workload->metadata.name = manifest.key.name;

@@ -302,13 +302,14 @@ void World::Changed(const ObjectKey& key, const std::shared_ptr<const T>& before
       snapshot_.flavors[key.name] = after;
     }
     FollowFlavor(key.name, after.get());
+    for (const T* flavor : {before.get(), after.get()}) TouchTopology(flavor, touched);
     if (before == nullptr || after == nullptr || before->spec != after->spec) {
       RefreshUsers(by_flavor_, key.name, touched);
     }
   } else if constexpr (std::is_same_v<T, api::AdmissionCheck>) {
     RefreshUsers(by_check_, key.name, touched);
   } else if constexpr (std::is_same_v<T, api::Node>) {
-    if (topology_ != nullptr) Wake(topology_->NodeChanged(key.name, after.get()), now);
+    NodeChanged(key.name, before.get(), after.get(), now, touched);
   } else if constexpr (std::is_same_v<T, api::Topology>) {
     FollowTopology(key.name, after.get(), now);
     for (const auto& [flavor, object] : flavors_.all()) {

@@ -26,6 +26,7 @@
 #include "queueing/queue_manager.h"
 #include "queueing/requests.h"
 #include "quota/tree.h"
+#include "state/placements.h"
 #include "state/pod_index.h"
 #include "state/ports.h"
 #include "state/settings.h"
@@ -127,6 +128,8 @@ class World {
   const Store<api::Node>& nodes() const { return nodes_; }
   // What is free on them; nullptr when the gate TopologyAwareScheduling is off.
   const TopologyFeed* topology() const { return topology_.get(); }
+  // Workloads that run in given places, and their pods; kept while that gate is on.
+  const Placements& placements() const { return placements_; }
   const Store<api::Namespace>& namespaces() const { return namespaces_; }
   const Store<api::LimitRange>& limit_ranges() const { return limit_ranges_; }
   const Store<api::PriorityClass>& priority_classes() const { return priority_classes_; }
@@ -223,6 +226,11 @@ class World {
   // Nodes and pods were listed: queues that waited for that go on.
   void NoteNodesListed(Refs& touched);
   bool HasTopology(const std::string& flavor) const;
+  void NodeChanged(const std::string& name, const api::Node* before, const api::Node* after,
+                   absl::Time now, Refs& touched);
+  // The topology that the flavor (may be null) names goes when the last such flavor has gone.
+  static void TouchTopology(const api::ResourceFlavor* flavor, Refs& touched);
+  static void TouchPlaces(const Placements::Keys& chains, Refs& touched);
   void MarkSynced(api::Kind kind);
   template <typename T>
   void FinishList(Store<T>& store, api::Kind kind, absl::Time now, Refs& touched);
@@ -342,6 +350,7 @@ class World {
   std::optional<queueing::UsageLedger> usage_ledger_;
   queueing::QueueManager queues_;
   admission::Snapshot snapshot_;
+  Placements placements_;
 };
 
 }  // namespace sluice::state

@@ -32,6 +32,11 @@ std::optional<Rejection> World::TakePod(const ObjectEvent& event, absl::Time now
   absl::btree_set<ObjectKey> jobs;
   slice_pods_.Apply(event, jobs);
   for (const ObjectKey& job : jobs) touched.insert({api::Kind::kJob, job});
+  if (topology_ != nullptr) {
+    Placements::Keys chains;
+    placements_.PodEvent(event, chains);
+    TouchPlaces(chains, touched);
+  }
   std::optional<std::string> error;
   if (settings_.integrations.Enabled(api::kPodFramework)) {
     absl::btree_set<ObjectKey> keys;
@@ -120,8 +125,29 @@ void World::Wake(const TopologyFeed::Wake& wake, absl::Time now) {
   }
 }
 
+void World::NodeChanged(const std::string& name, const api::Node* before, const api::Node* after,
+                        absl::Time now, Refs& touched) {
+  if (topology_ == nullptr) return;
+  Wake(topology_->NodeChanged(name, after), now);
+  Placements::Keys chains;
+  placements_.NodeChanged(before, after, chains);
+  TouchPlaces(chains, touched);
+}
+
+void World::TouchTopology(const api::ResourceFlavor* flavor, Refs& touched) {
+  if (flavor == nullptr || flavor->spec.topology_name.empty()) return;
+  touched.insert({api::Kind::kTopology, {"", flavor->spec.topology_name}});
+}
+
+void World::TouchPlaces(const Placements::Keys& chains, Refs& touched) {
+  for (const ObjectKey& chain : chains) {
+    touched.insert({api::Kind::kPod, PlacementKey(chain.ns, chain.name)});
+  }
+}
+
 void World::NoteNodesListed(Refs& touched) {
   if (!NodesKnown()) return;
+  for (const ObjectKey& chain : placements_.Chains()) TouchPlaces({chain}, touched);
   for (const auto& [flavor, users] : by_flavor_) {
     if (HasTopology(flavor)) RefreshUsers(by_flavor_, flavor, touched);
   }

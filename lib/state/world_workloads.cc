@@ -70,6 +70,11 @@ void World::WorkloadChanged(const ObjectKey& key, const api::Workload* before,
     releases_.insert(holder->second.cluster_queue);
   }
   IndexWorkload(key, before, after);
+  if (topology_ != nullptr) {
+    Placements::Keys chains;
+    placements_.WorkloadChanged(key, before, after, chains);
+    TouchPlaces(chains, touched);
+  }
   for (const api::Workload* workload : {before, after}) {
     if (workload != nullptr) TouchOwners(key, *workload, touched);
   }

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <limits>
 
 #include "api/codec.h"
 #include "api/names.h"
@@ -145,8 +146,9 @@ void CheckAlways(const View& view, const ManagedPod& pod, FieldErrors* errors) {
                                             "the value of a managed pod is \"true\""));
   }
   CheckGroup(view, metadata, errors);
+  // How many pods share the pod set is not known from one of them.
   CheckTopologyAnnotations(view, Path("metadata"), metadata.annotations,
-                           jobs::TotalCount(pod).value_or(1), errors);
+                           std::numeric_limits<int64_t>::max(), errors);
 }
 
 JobFacts FactsOf(const ManagedPod& pod) {

@@ -24,7 +24,7 @@ TEST_CASE("The number of pods is the smaller of parallelism and completions") {
     job.spec.parallelism = row.parallelism;
     job.spec.completions = row.completions;
     CHECK(BatchJob::PodCount(job) == row.pods);
-    CHECK(BatchJob::PodSets(job, false).front().count == row.pods);
+    CHECK(BatchJob::PodSets(job, {})->front().count == row.pods);
   }
 }
 

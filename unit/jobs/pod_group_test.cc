@@ -108,7 +108,7 @@ const absl::Time kNow = build::At(100);
 TEST_CASE("Pods of one role are one pod set, in the order of roles") {
   const Pods pods = {PodText("driver", 4).Role("aaaa1111"), PodText("w-0", 4).Role("0bbb2222"),
                      PodText("w-1", 4).Role("0bbb2222"), PodText("w-2", 4).Role("0bbb2222")};
-  const auto pod_sets = GroupPodSets(pods, true);
+  const auto pod_sets = GroupPodSets(pods, {.aware = true});
   REQUIRE(pod_sets.ok());
   REQUIRE(pod_sets->size() == 2);
   CHECK(pod_sets->at(0).name == "0bbb2222");
@@ -123,7 +123,7 @@ TEST_CASE("With fast admission the first pod that can run stands for all") {
   const Pods pods = {
       PodText("a", 5).Annotation(api::kPodGroupFastAdmission, "true").Phase("Failed"),
       PodText("b", 5).Role("s"), PodText("c", 5)};
-  const auto pod_sets = GroupPodSets(pods, false);
+  const auto pod_sets = GroupPodSets(pods, {});
   REQUIRE(pod_sets.ok());
   REQUIRE(pod_sets->size() == 1);
   CHECK(pod_sets->at(0).name == "s");
@@ -136,9 +136,9 @@ TEST_CASE("A group has at most 18 roles") {
     const std::string name = std::string("p") + static_cast<char>('a' + i);
     pods.push_back(PodText(name, 19).Role(name));
   }
-  CHECK(GroupPodSets(pods, false).ok());
+  CHECK(GroupPodSets(pods, {}).ok());
   pods.push_back(PodText("z", 19).Role("z"));
-  CHECK(absl::IsInvalidArgument(GroupPodSets(pods, false).status()));
+  CHECK(absl::IsInvalidArgument(GroupPodSets(pods, {}).status()));
 }
 
 TEST_CASE("What cannot become a Workload says why") {

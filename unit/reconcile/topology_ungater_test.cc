@@ -3,9 +3,8 @@
 
 #include <absl/strings/str_join.h>
 
-#include <deque>
-
 #include "api/names.h"
+#include "api/pod_names.h"
 #include "queueing/topology_inputs.h"
 #include "unit/catch.h"
 
@@ -18,7 +17,7 @@ constexpr char kIndex[] = "batch.kubernetes.io/job-completion-index";
 // One workload with its pods.
 struct Scene {
   api::Workload workload;
-  std::deque<api::Pod> pods;
+  std::vector<std::shared_ptr<state::PlacedPod>> pods;
 
   Scene() {
     workload.metadata.ns = "team";
@@ -41,32 +40,33 @@ struct Scene {
     assigned.topology_assignment = queueing::EncodeAssignment({{kHost}, std::move(on)}, true);
     workload.status.admission->pod_set_assignments.push_back(assigned);
   }
-  api::Pod& AddPod(const std::string& name, const std::string& index,
-                   const std::string& pod_set = "main") {
-    api::Pod& pod = pods.emplace_back();
-    pod.metadata.ns = "team";
-    pod.metadata.name = name;
-    pod.metadata.labels = {{kIndex, index}, {api::kPodSetLabel, pod_set}};
-    pod.metadata.annotations = {{api::kWorkloadAnnotation, "w"}};
-    pod.spec.scheduling_gates = {kTopologyGate};
-    pod.phase = "Pending";
+  state::PlacedPod& AddPod(const std::string& name, const std::string& index,
+                           const std::string& pod_set = "main") {
+    auto pod = std::make_shared<state::PlacedPod>();
+    pod->key = {"team", name};
+    pod->chain = "w";
+    pod->pod_set = pod_set;
+    pod->labels = {{kIndex, index}, {api::kPodSetLabel, pod_set}};
+    pod->gates = {api::kTopologyGate};
+    pod->phase = "Pending";
+    return *pods.emplace_back(std::move(pod));
+  }
+  state::PlacedPod& AddRunning(const std::string& name, const std::string& index,
+                               const std::string& host) {
+    state::PlacedPod& pod = AddPod(name, index);
+    pod.gates.clear();
+    pod.node_selector = {{kHost, host}};
+    pod.node_name = host;
+    pod.phase = "Running";
     return pod;
   }
-  void AddRunning(const std::string& name, const std::string& index, const std::string& host) {
-    api::Pod& pod = AddPod(name, index);
-    pod.spec.scheduling_gates.clear();
-    pod.spec.node_selector = {{kHost, host}};
-    pod.phase = "Running";
-  }
   // "p0>h1 p2>h2"
-  std::string Text(const std::string& chain = "w") const {
-    std::vector<PodView> views;
-    for (const api::Pod& pod : pods) views.push_back({&pod.metadata, &pod.spec, pod.phase});
-    const auto ungated = UngatePods(workload, chain, views);
+  std::string Text() const {
+    const auto ungated = UngatePods(workload, {pods.begin(), pods.end()});
     if (!ungated.ok()) return "error";
     std::vector<std::string> parts;
     for (const UngatedPod& pod : *ungated) {
-      parts.push_back(pod.pod.name + ">" + pod.node_selector.at(kHost));
+      parts.push_back(pod.pod->key.name + ">" + pod.node_selector.at(kHost));
     }
     return absl::StrJoin(parts, " ");
   }
@@ -96,14 +96,12 @@ TEST_CASE("81 a group: the leader by itself, workers from behind it") {
   CHECK(scene.Text() == "l>h1 w3>h2 w1>h1 w2>h2");
 }
 
-TEST_CASE("84 pods that ended are not there, those of others neither") {
+TEST_CASE("84 pods that ended are not there, those of other pod sets neither") {
   Scene scene;
   scene.AddPodSet("main", 2, {{{"h1"}, 2}});
   scene.AddRunning("p0", "0", "h1");
   scene.AddPod("p1", "1").phase = "Failed";
   scene.AddPod("other-set", "1", "other");
-  scene.AddPod("other-workload", "1").metadata.annotations[api::kWorkloadAnnotation] = "v";
-  scene.AddPod("other-namespace", "1").metadata.ns = "elsewhere";
   scene.AddPod("p2", "1");
   CHECK(scene.Text() == "p2>h1");
 }
@@ -117,19 +115,36 @@ TEST_CASE("85 nothing starts on a node that has failed") {
   CHECK(scene.Text() == "p2>h2");
 }
 
-TEST_CASE("pods of all slices of an elastic workload") {
+TEST_CASE(
+    "83 a pod that runs elsewhere than its rank belongs makes the others go where there is room") {
   Scene scene;
   scene.AddPodSet("main", 2, {{{"h1"}, 1}, {{"h2"}, 1}});
-  scene.AddPod("p0", "0").metadata.annotations = {{api::kWorkloadAnnotation, "w-2"},
-                                                  {"kueue.x-k8s.io/workload-slice-name", "w-1"}};
-  CHECK(scene.Text("w-1") == "p0>h1");
-  CHECK(scene.Text("w-2").empty());
+  scene.AddRunning("p0", "0", "h2");
+  scene.AddPod("p1", "1");
+  CHECK(scene.Text() == "p1>h1");
+}
+
+TEST_CASE("a pod that is being deleted keeps its place until it is gone") {
+  Scene scene;
+  scene.AddPodSet("main", 1, {{{"h1"}, 1}});
+  scene.AddRunning("old", "0", "h1").deleting = true;
+  scene.AddPod("new", "0");
+  CHECK(scene.Text().empty());
+  scene.pods.erase(scene.pods.begin());
+  CHECK(scene.Text() == "new>h1");
+}
+
+TEST_CASE("86 pods that the places have no room for stay gated") {
+  Scene scene;
+  scene.AddPodSet("main", 5, {{{"h1"}, 4}});
+  for (const char* index : {"0", "1", "2", "3", "4"}) scene.AddPod(std::string("p") + index, index);
+  CHECK(scene.Text() == "p0>h1 p1>h1 p2>h1 p3>h1");
 }
 
 TEST_CASE("an offset that is no number is an error") {
   Scene scene;
   scene.AddPodSet("main", 1, {{{"h1"}, 1}});
-  scene.AddPod("p0", "0").metadata.annotations["kueue.x-k8s.io/pod-index-offset"] = "x";
+  scene.AddPod("p0", "0").index_offset = "x";
   CHECK(scene.Text() == "error");
 }
 

@@ -28,7 +28,7 @@ var rarely = map[string]string{
 	"delete workloads.kueue.x-k8s.io":                  "surplus Workloads and retention",
 	"delete jobs.batch":                                "retention of deactivated Workloads takes their Jobs along",
 	"patch admissionchecks.kueue.x-k8s.io":             "the in-use finalizer, and there is no check here",
-	"patch topologies.kueue.x-k8s.io":                  "the in-use finalizer, and there is no topology here",
+	"patch pods/status":                                "a pod that was sent to a node that has failed, and can never start",
 	"patch events.events.k8s.io":                       "an event that repeats gets a count",
 	"patch jobs.batch/status":                          "the start time of a stopped Job, where the Job controller was not quicker",
 	"create secrets":                                   "the Secret of the certificates, if someone deleted it",
@@ -84,6 +84,7 @@ func impliedBy(asked map[string]bool, right string) bool {
 func exercise(t *testing.T) {
 	t.Helper()
 	c := harness.Shared
+	watchNodes(t)
 	q := c.NewQueue(t, harness.QueueOptions{CPU: "2"})
 	cohort := c.MustCreate(t, harness.Parsef("{apiVersion: kueue.x-k8s.io/v1beta2, kind: Cohort, metadata: {name: %s}, spec: {parentName: %s}}", harness.Name("team"), harness.Name("org")))
 	c.MustPatch(t, harness.Kueue("ClusterQueue"), "", q.Cluster, `{"spec":{"cohortName":"`+cohort.GetName()+`"}}`)
@@ -113,6 +114,25 @@ func exercise(t *testing.T) {
 			}
 		}
 		return nil
+	})
+}
+
+// watchNodes creates a flavor with a topology: from then on the controller looks at nodes.
+func watchNodes(t *testing.T) {
+	t.Helper()
+	c := harness.Shared
+	topology := c.MustCreate(t, harness.Parsef("{apiVersion: kueue.x-k8s.io/v1beta2, kind: Topology, metadata: {name: %s}, spec: {levels: [{nodeLabel: kubernetes.io/hostname}]}}",
+		harness.Name("topology"))).GetName()
+	flavor := harness.Flavor(harness.Name("placed"))
+	harness.Set(flavor, topology, "spec", "topologyName")
+	harness.Set(flavor, map[string]any{"type": "kwok"}, "spec", "nodeLabels")
+	c.MustCreate(t, flavor)
+	harness.Eventually(t, "the Topology has its finalizer", func() error {
+		object, err := c.Fetch(t.Context(), harness.Kueue("Topology"), "", topology)
+		if err == nil && len(object.GetFinalizers()) == 0 {
+			err = harness.ErrNotYet
+		}
+		return err
 	})
 }
 
