@@ -28,6 +28,28 @@ func manifest(version, kind, namespace, name string, spec object) *unstructured.
 		"apiVersion": version, "kind": kind, "metadata": metadata, "spec": spec}}
 }
 
+// nodes are ready at once; nobody looks after them.
+func (r *Racks) nodes() []*unstructured.Unstructured {
+	all := []*unstructured.Unstructured{}
+	allocatable := object{"pods": "110"}
+	for name, quantity := range r.Allocatable {
+		allocatable[name] = quantity.String()
+	}
+	for i := range r.Count {
+		for j := range r.Hosts {
+			name := fmt.Sprintf("rack-%03d-host-%03d", i, j)
+			node := manifest("v1", "Node", "", name, object{})
+			node.SetLabels(map[string]string{labelPool: "racks", labelBlock: "block-0",
+				labelRack: fmt.Sprintf("rack-%03d", i), "kubernetes.io/hostname": name})
+			node.Object["status"] = object{"allocatable": allocatable, "capacity": allocatable,
+				"conditions": []any{object{"type": "Ready", "status": "True", "reason": "KubeletReady",
+					"lastHeartbeatTime": "2026-01-01T00:00:00Z", "lastTransitionTime": "2026-01-01T00:00:00Z"}}}
+			all = append(all, node)
+		}
+	}
+	return all
+}
+
 // surroundings are the objects that exist before the clock starts, in the order to create them.
 func (p *plan) surroundings() []*unstructured.Unstructured {
 	all := []*unstructured.Unstructured{}
@@ -39,7 +61,8 @@ func (p *plan) surroundings() []*unstructured.Unstructured {
 		}
 		all = append(all, manifest(kueueVersion, "Topology", "", topologyName, object{"levels": list}))
 		flavor["topologyName"] = topologyName
-		flavor["nodeLabels"] = object{"kubernetes.io/arch": "amd64"}
+		flavor["nodeLabels"] = object{labelPool: "racks"}
+		all = append(all, p.scenario.Racks.nodes()...)
 	}
 	all = append(all, manifest(kueueVersion, "ResourceFlavor", "", flavorName, flavor))
 	namespaces := map[string]bool{}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 
 	"sluice.dev/e2e/harness"
@@ -89,6 +90,11 @@ func (r *run) prepare(ctx context.Context) error {
 	if err := r.createSurroundings(ctx); err != nil {
 		return err
 	}
+	if r.scenario.Racks != nil {
+		if err := r.awaitNodes(ctx); err != nil {
+			return err
+		}
+	}
 	if !r.options.Floor {
 		if err := r.awaitQueues(ctx); err != nil {
 			return err
@@ -115,6 +121,34 @@ func (r *run) prepare(ctx context.Context) error {
 	r.processes = append(r.processes, process{processGenerator, os.Getpid()})
 	_, err := r.awaitQuiet(ctx, time.Minute)
 	return err
+}
+
+// awaitNodes waits until no node of the racks has the taint that every new node gets.
+func (r *run) awaitNodes(ctx context.Context) error {
+	gvk := schema.GroupVersionKind{Version: "v1", Kind: "Node"}
+	for deadline := time.Now().Add(2 * time.Minute); ; {
+		nodes, err := r.cluster.List(ctx, gvk, "", labelPool+"=racks")
+		if err != nil {
+			return err
+		}
+		tainted := 0
+		for i := range nodes {
+			if taints, _, _ := unstructured.NestedSlice(nodes[i].Object, "spec", "taints"); len(taints) > 0 {
+				tainted++
+			}
+		}
+		if want := r.scenario.Racks.Count * r.scenario.Racks.Hosts; tainted == 0 && len(nodes) == want {
+			return nil
+		}
+		if time.Now().After(deadline) {
+			return fmt.Errorf("%d of %d nodes of the racks are tainted after two minutes", tainted, len(nodes))
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(time.Second):
+		}
+	}
 }
 
 // createSurroundings creates the objects of one kind beside each other, and one kind after the other.

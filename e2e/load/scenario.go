@@ -42,12 +42,29 @@ type Scenario struct {
 	Stall metav1.Duration `json:"stall"`
 	// TopologyLevels makes the flavor one with a topology of these node labels, the widest first.
 	TopologyLevels []string `json:"topologyLevels"`
-	Cohorts        []Cohort `json:"cohorts"`
+	// Racks are further nodes that are there from the start and do nothing but say that they are
+	// ready. The flavor with the topology takes only these.
+	Racks   *Racks   `json:"racks"`
+	Cohorts []Cohort `json:"cohorts"`
 	// References are figures of others, shown beside ours: column title -> measure -> figure.
 	References map[string]map[string]float64 `json:"references"`
 	// Goals are the figures to reach: measure -> figure.
 	Goals map[string]float64 `json:"goals"`
 }
+
+// Racks are nodes in one block: Count racks of Hosts nodes each, with that much to give.
+type Racks struct {
+	Count       int       `json:"count"`
+	Hosts       int       `json:"hosts"`
+	Allocatable Resources `json:"allocatable"`
+}
+
+// Labels of the nodes in racks.
+const (
+	labelPool  = "load.sluice.dev/pool"
+	labelBlock = "load.sluice.dev/block"
+	labelRack  = "load.sluice.dev/rack"
+)
 
 // Cohort stands for Count cohorts that are alike.
 type Cohort struct {
@@ -175,6 +192,12 @@ func (s *Scenario) check() error {
 	}
 	if s.Nodes < 0 || s.Creators < 0 || s.Writers < 0 || s.Stall.Duration < 0 {
 		complain("nodes, creators, writers and stall cannot be negative")
+	}
+	if s.Racks != nil && (s.Racks.Count < 1 || s.Racks.Hosts < 1 || len(s.Racks.Allocatable) == 0) {
+		complain("racks: need a count, hosts and something allocatable")
+	}
+	if (s.Racks != nil) != (len(s.TopologyLevels) > 0) {
+		complain("racks and topologyLevels go together")
 	}
 	names := map[string]bool{}
 	for _, cohort := range s.Cohorts {

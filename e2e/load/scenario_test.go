@@ -53,7 +53,7 @@ func TestScenariosOfTheTree(t *testing.T) {
 		}
 		objects[scenario.Name] = len(newPlan(scenario).items)
 	}
-	for name, want := range map[string]int{"baseline": 15000, "large": 50000, "jobs": 5000, "smoke": 162} {
+	for name, want := range map[string]int{"baseline": 15000, "large": 50000, "jobs": 5000, "smoke": 162, "topology": 15000} {
 		if objects[name] != want {
 			t.Errorf("scenario %s has %d objects, want %d", name, objects[name], want)
 		}
@@ -67,6 +67,8 @@ func TestMistakesInScenarios(t *testing.T) {
 		{"unknown kind", "name: two", "name: two\nkind: Pod", "neither Workload nor Job"},
 		{"bare with Jobs", "name: two", "name: two\nkind: Job\nbare: true", "Jobs need"},
 		{"topology with Jobs", "name: two", "name: two\nkind: Job", "topology constraint is for Workloads"},
+		{"levels without nodes", "name: two", "name: two\ntopologyLevels: [rack]", "go together"},
+		{"racks of nothing", "name: two", "name: two\ntopologyLevels: [rack]\nracks: {count: 1, hosts: 1}", "something allocatable"},
 		{"request without quota", "{cpu: 250m}", "{gpu: 1}", `asks for "gpu"`},
 		{"limit without quota", "borrowingLimit: {cpu: 1}", "borrowingLimit: {gpu: 1}", `no nominal quota for "gpu"`},
 		{"bad quantity", "cpu: 250m", "cpu: 250q", "quantities must match"},
@@ -163,6 +165,28 @@ func TestObjects(t *testing.T) {
 	}
 	if object.GetName() != "fast-000001" || object.GetNamespace() != "team-0" || !strings.Contains(body, `"priority":7`) {
 		t.Errorf("Workload: %s", body)
+	}
+}
+
+func TestNodesInRacks(t *testing.T) {
+	text := strings.Replace(smallScenario, "name: two", "name: two\ntopologyLevels: [load.sluice.dev/rack, kubernetes.io/hostname]\n"+
+		"racks: {count: 2, hosts: 3, allocatable: {cpu: 96}}", 1)
+	racks := map[string]int{}
+	for _, object := range newPlan(parse(t, text)).surroundings() {
+		if object.GetKind() == "ResourceFlavor" {
+			if pool, _, _ := unstructured.NestedString(object.Object, "spec", "nodeLabels", labelPool); pool != "racks" {
+				t.Errorf("the flavor takes the nodes %v", object.Object["spec"])
+			}
+		}
+		if object.GetKind() == "Node" {
+			racks[object.GetLabels()[labelRack]]++
+			if cpu, _, _ := unstructured.NestedString(object.Object, "status", "allocatable", "cpu"); cpu != "96" {
+				t.Errorf("node %s has %q CPUs", object.GetName(), cpu)
+			}
+		}
+	}
+	if len(racks) != 2 || racks["rack-000"] != 3 || racks["rack-001"] != 3 {
+		t.Errorf("racks are %v", racks)
 	}
 }
 
