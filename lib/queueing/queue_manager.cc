@@ -213,6 +213,7 @@ void QueueManager::Admit(const ObjectKey& key, const FlavorResourceAmounts& usag
 void QueueManager::SetBlocked(Queue& queue, Class& of_class, bool blocked) {
   if (of_class.blocked == blocked) return;
   of_class.blocked = blocked;
+  if (!blocked) of_class.evaluated = nullptr;
   for (const auto& [local_queue, group] : of_class.groups) {
     Lane& lane = *group->lane;
     if (blocked) {
@@ -288,7 +289,6 @@ void QueueManager::InsertActive(Entry& entry) {
   if (!of_class->blocked) lane.order.insert(group.get());
   entry.group = group.get();
   entry.place = Place::kActive;
-  entry.evaluated = false;
   Reorder(queue, lane);
   Count(queue, local_queue, of_class->blocked, 1);
   RefreshReady(queue);
@@ -349,6 +349,7 @@ void QueueManager::DetachFromGroup(Queue& queue, Entry& entry) {
   Class& of_class = *group.of_class;
   Lane& lane = *group.lane;
   if (!of_class.blocked) lane.order.erase(&group);
+  if (of_class.evaluated == &entry) of_class.evaluated = nullptr;
   group.members.erase(&entry);
   entry.group = nullptr;
   entry.place = Place::kNone;
@@ -508,7 +509,7 @@ Place QueueManager::Requeue(const ObjectKey& key, const RequeueRequest& request,
     RefreshReady(queue);
   } else if (BlocksClass(request.reason) && !strict) {
     InsertActive(entry);
-    entry.evaluated = true;
+    entry.group->of_class->evaluated = &entry;
     entry.group->of_class->block_reason = request.condition_reason;
     SetBlocked(queue, *entry.group->of_class, true);
     RefreshReady(queue);

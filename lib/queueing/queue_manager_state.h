@@ -19,7 +19,6 @@ struct QueueManager::Entry {
   Group* group = nullptr;
   uint64_t popped_cycle = 0;
   int64_t popped_generation = 0;  // of the object that was handed out last
-  bool evaluated = false;         // it is the one whose answer blocked the class
   std::optional<absl::Time> due;
   std::optional<ScanProgress> progress;
 };
@@ -48,6 +47,7 @@ struct QueueManager::Class {
   EquivalenceClass equivalence;
   bool blocked = false;
   std::string block_reason;
+  const Entry* evaluated = nullptr;  // while it is blocked: the one whose answer did that
   absl::btree_map<ObjectKey, std::unique_ptr<Group>> groups;  // by LocalQueue
 };
 

@@ -74,10 +74,10 @@ std::optional<std::string> QueueManager::BypassReason(const ObjectKey& key) cons
   auto found = entries_.find(key);
   if (found == entries_.end()) return std::nullopt;
   const Entry& entry = *found->second;
-  if (entry.place != Place::kActive || !entry.group->of_class->blocked || entry.evaluated) {
-    return std::nullopt;
-  }
-  return entry.group->of_class->block_reason;
+  if (entry.place != Place::kActive) return std::nullopt;
+  const Class& of_class = *entry.group->of_class;
+  if (!of_class.blocked || of_class.evaluated == &entry) return std::nullopt;
+  return of_class.block_reason;
 }
 
 std::vector<PendingWorkload> QueueManager::Snapshot(const std::string& cluster_queue) const {

@@ -465,6 +465,14 @@ bool Simulation::OnlyRewords(const Action& action) const {
 
 void Simulation::CheckSettled() {
   SLUICE_CHECK(Settled(), "CheckSettled while something is on its way");
+  // Whoever was passed over because an equivalent Workload was refused has been told.
+  if (leader_ >= 0) {
+    const state::World& world = replicas_[static_cast<size_t>(leader_)]->controller->world();
+    for (const auto& [key, workload] : world.workloads().all()) {
+      if (!reconcile::ReconcileWorkload(world, key, now_).waiting) continue;
+      Violation(fmt::format("Workload {} is not told why it waits", key.ToString()));
+    }
+  }
   Collector collector;
   reconcile::Operator probe(options_.settings, options_.controller, collector, nullptr);
   using Type = ObjectEvent::Type;

@@ -101,6 +101,28 @@ TEST_CASE("best effort passes over a class that does not fit") {
   CHECK(queues.PlaceOf(Key("w4")) == Place::kActive);
 }
 
+TEST_CASE("whoever was judged before a release is passed over like others after it") {
+  QueueManager queues;
+  queues.AddClusterQueue("cq", kBestEffort);
+  queues.AddOrUpdate(Info(Pending("w1", 1)), At(0));
+  queues.AddOrUpdate(Info(Pending("w2", 2)), At(0));
+  CHECK(HeadNames(queues) == Names{"w1"});
+  Back(queues, "w1", RequeueReason::kNoFit);
+  CHECK_FALSE(queues.BypassReason(Key("w1")).has_value());
+  queues.ReleaseParked("cq", At(1));
+  queues.AddOrUpdate(Info(Pending("w0", 0)), At(1));
+  CHECK(HeadNames(queues) == Names{"w0"});
+  Back(queues, "w0", RequeueReason::kNoFit);
+  const std::optional<std::string> reason = "WaitingForQuota";
+  CHECK(queues.BypassReason(Key("w1")) == reason);
+  CHECK(queues.BypassReason(Key("w2")) == reason);
+  CHECK_FALSE(queues.BypassReason(Key("w0")).has_value());
+  // It leaves: nobody is the judged one then, and who comes back was not judged either.
+  queues.Remove(Key("w0"));
+  queues.AddOrUpdate(Info(Pending("w0", 0)), At(2));
+  CHECK(queues.BypassReason(Key("w0")) == reason);
+}
+
 TEST_CASE("a strict queue is held by its head and does not spin") {
   QueueManager queues;
   queues.AddClusterQueue("cq", kStrict);
