@@ -329,10 +329,10 @@ is_healthy() { # COMPONENT; the health paths are open to everybody, so no certif
 }
 
 wait_healthy() { # COMPONENT
-  local deadline=$((SECONDS + 120))
+  local deadline=$((SECONDS + 240))
   until is_healthy "$1"; do
     if ! is_running "$state/pid/$1" || [ "$SECONDS" -ge "$deadline" ]; then
-      if is_running "$state/pid/$1"; then say "$1 is not ready after 120 s"; else say "$1 ended"; fi
+      if is_running "$state/pid/$1"; then say "$1 is not ready after 240 s"; else say "$1 ended"; fi
       say "the end of $state/log/$1.log:"
       tail -n 30 "$state/log/$1.log" >&2
       return 1
@@ -373,13 +373,24 @@ NODE
 
 kubectl() { "$bin/kubectl" --kubeconfig "$state/kubeconfig" "$@"; }
 
+count_nodes() { kubectl get nodes --selector type=kwok --output name | wc -l; }
+
+# On a busy machine a request may come to nothing, and so may a part of a list: what is missing is made
+# in the next round. The API server's own validation is enough, and kubectl's takes a large download.
+create_nodes() {
+  local have
+  have=$(count_nodes) || return 1
+  [ "$have" -ge "$nodes" ] && return 0
+  node_list "$have" "$((nodes - 1))" | kubectl create --validate=false -f - >>"$state/log/nodes.log" 2>&1
+}
+
 ensure_nodes() {
   local have
-  have=$(kubectl get nodes --selector type=kwok --output name | wc -l)
+  have=$(count_nodes) || have=0
   [ "$have" -ge "$nodes" ] && return 0
   say "adding nodes: $have are there, $nodes are wanted"
-  node_list "$have" "$((nodes - 1))" | kubectl create -f - >>"$state/log/nodes.log"
-  kubectl wait --for=condition=Ready nodes --all --timeout=120s >>"$state/log/nodes.log" ||
+  wait_until 180 "the nodes" create_nodes || die "the nodes cannot be made; see $state/log/nodes.log"
+  kubectl wait --for=condition=Ready nodes --all --timeout=240s >>"$state/log/nodes.log" ||
     die "the nodes do not become ready; see $state/log/kwok.log"
 }
 
@@ -438,7 +449,7 @@ up() {
   say "starting the controller manager, the scheduler and kwok"
   for component in controller-manager scheduler kwok; do start_component "$component"; done
   for component in controller-manager scheduler kwok; do wait_healthy "$component"; done
-  wait_until 60 "the default service account" kubectl get serviceaccount default ||
+  wait_until 240 "the default service account" kubectl get serviceaccount default ||
     die "the controller manager does nothing; see $state/log/controller-manager.log"
   ensure_nodes
   say "the control plane is up"
