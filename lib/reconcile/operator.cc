@@ -22,6 +22,10 @@ ObjectKey KeyOf(const api::Json& object) {
   return {object.GetString("metadata", "namespace"), object.GetString("metadata", "name")};
 }
 
+std::string VersionOf(const api::Json& object) {
+  return object.GetString("metadata", "resourceVersion");
+}
+
 bool IsQueueStatus(const state::Action& action) {
   return action.subresource == "status" &&
          (action.kind == api::Kind::kClusterQueue || action.kind == api::Kind::kLocalQueue ||
@@ -89,7 +93,7 @@ void Operator::OnObject(const state::ObjectEvent& event, absl::Time now) {
     queue_status_at_.erase(ref);
     failures_.erase(ref);
     for (auto& [id, write] : in_flight_) {
-      if (write.target == ref) write.target_deleted = true;
+      if (write.target == ref) write.deleted_version = VersionOf(event.object);
     }
   }
   if (single && event.kind == api::Kind::kWorkload) {
@@ -160,12 +164,16 @@ void Operator::OnReply(const state::Reply& reply, absl::Time now) {
   // The answer to the deletion of a pod that stays for a while is the pod as it is then.
   const bool deletion = write.action.verb == state::Verb::kDelete;
   const bool stays = deletion && write.target.kind == api::Kind::kPod && Deleting(reply.object);
+  // The object of before a deletion that was seen must not come back; one that was made since, with
+  // the same name, has a later version, and only the reply may show it.
+  const bool of_deleted = !write.deleted_version.empty() &&
+                          !state::NewerVersion(VersionOf(reply.object), write.deleted_version);
   const bool has_object = reply.object.Has("metadata") && world_.Watches(write.target.kind) &&
-                          (!deletion || stays) && !write.target_deleted;
+                          (!deletion || stays) && !of_deleted;
   const bool shown = has_object && !Gone(reply.object);
   if (shown) OnObject({state::ObjectEvent::Type::kUpsert, write.target.kind, reply.object}, now);
   // Whoever picks pods out of a group must see what became of those picked before.
-  if (write.target.kind == api::Kind::kPod && !shown && !write.target_deleted) {
+  if (write.target.kind == api::Kind::kPod && !shown && !of_deleted) {
     BlockUntilNewer(write.owner, write.target, now, kConflictTime);
   }
   // The write changed nothing, or its object says otherwise: count what the API says.

@@ -111,13 +111,13 @@ class Operator {
 
  private:
   struct InFlight {
-    state::Action action;     // without body
-    state::Ref target;        // the object written
-    state::Ref owner;         // the object that was reconciled
-    std::vector<Note> notes;  // recorded on success
-    bool admission = false;   // the target is assumed until this is answered
-    bool eviction = false;    // the target counts as on its way out until this is answered
-    bool target_deleted = false;
+    state::Action action;         // without body
+    state::Ref target;            // the object written
+    state::Ref owner;             // the object that was reconciled
+    std::vector<Note> notes;      // recorded on success
+    bool admission = false;       // the target is assumed until this is answered
+    bool eviction = false;        // the target counts as on its way out until this is answered
+    std::string deleted_version;  // of the target's deletion, if that was seen meanwhile
   };
   // A victim that is to be told.
   struct Eviction {

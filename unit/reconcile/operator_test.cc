@@ -145,6 +145,24 @@ TEST_CASE("A lost answer keeps the quota until the end of the pause, then it is 
   CHECK(f.sink.Of(Kind::kWorkload).size() == 1);
 }
 
+TEST_CASE("A reply brings back nothing that is deleted, but shows what was made again") {
+  const auto object = [](const char* version) {
+    return api::Encode(
+        build::Workload("a").Queue("q").Request("cpu", "1").ResourceVersion(version).Get());
+  };
+  for (const char* version : {"4", "5", "16"}) {
+    Fixture f;
+    f.Pending("a", "1");
+    f.controller.Run(f.now);
+    const auto writes = f.sink.Of(Kind::kWorkload);
+    REQUIRE(writes.size() == 1);
+    f.controller.Step(ObjectEvent{Type::kDelete, Kind::kWorkload, object("5")}, f.now);
+    f.Reply(writes[0], 200, object(version));
+    CAPTURE(version);
+    CHECK(f.controller.world().workloads().Contains({"ns", "a"}) == (version == std::string("16")));
+  }
+}
+
 TEST_CASE("The status of a queue is written at most once a second") {
   Fixture f;
   f.controller.Run(f.now);
