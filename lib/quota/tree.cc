@@ -18,6 +18,7 @@ struct Tree::Names {
   std::vector<FlavorResource> cells;
   absl::btree_map<ResourceName, uint32_t> resource_ids;
   std::vector<uint32_t> resource_of;  // by cell
+  std::vector<ResourceName> resource_names;
 };
 
 Tree::Tree() : names_(std::make_unique<Names>()) {}
@@ -31,8 +32,9 @@ CellId Tree::IdOf(const FlavorResource& cell) const {
   if (added) {
     names_->cells.push_back(cell);
     const auto next = static_cast<uint32_t>(names_->resource_ids.size());
-    names_->resource_of.push_back(
-        names_->resource_ids.try_emplace(cell.resource, next).first->second);
+    const auto [resource, is_new] = names_->resource_ids.try_emplace(cell.resource, next);
+    names_->resource_of.push_back(resource->second);
+    if (is_new) names_->resource_names.push_back(cell.resource);
   }
   return found->second;
 }
@@ -279,7 +281,27 @@ BorrowLevel Tree::LevelFor(const Node& queue, CellId cell, int64_t request) {
   }
 }
 
-Share Tree::ShareOf(const Node& node) const {
+namespace {
+
+// A part of what is borrowed, finer than whole units where the numbers allow it.
+Share PartialShare(Quantity::Nanos borrowed, int64_t lendable, Tree::Scale scale,
+                   const Weight& weight) {
+  constexpr Quantity::Nanos kFine = 1'000'000;
+  constexpr Quantity::Nanos kMost = kUnlimited;
+  while (scale.in >= (Quantity::Nanos{1} << 40)) {
+    scale.in >>= 1;
+    scale.of >>= 1;
+  }
+  const bool fine = lendable <= kUnlimited / kFine;
+  Quantity::Nanos part = std::min(borrowed, kMost) * scale.of * (fine ? kFine : 1) / scale.in;
+  part = std::clamp<Quantity::Nanos>(part, scale.of > 0 ? 1 : 0, kMost);
+  return {static_cast<int64_t>(part), fine ? lendable * static_cast<int64_t>(kFine) : lendable,
+          weight};
+}
+
+}  // namespace
+
+Share Tree::ShareOf(const Node& node, const ScaleOf& scale_of) const {
   if (node.parent_ == nullptr) return {};
   Share dominant;
   for (const Node::Lendable& lendable : node.parent_->lendable_) {
@@ -290,6 +312,13 @@ Share Tree::ShareOf(const Node& node) const {
       borrowed += std::max<Wide>(0, cell.usage - cell.subtree_quota);
     }
     if (borrowed == 0) continue;
+    if (scale_of) {
+      const Scale scale = scale_of(names_->resource_names.at(lendable.resource));
+      if (scale.of < scale.in) {
+        dominant = std::max(dominant, PartialShare(borrowed, lendable.amount, scale, node.weight_));
+        continue;
+      }
+    }
     const Share share(borrowed > kUnlimited ? kUnlimited : static_cast<int64_t>(borrowed),
                       lendable.amount, node.weight_);
     dominant = std::max(dominant, share);

@@ -21,6 +21,7 @@
 #include <absl/container/btree_map.h>
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -121,7 +122,14 @@ class Tree {
   static bool Fits(const Node& queue, const CellAmounts& amounts);
   static BorrowLevel LevelFor(const Node& queue, CellId cell, int64_t request);
   // The dominant resource share of the node below its parent; zero for a root.
-  Share ShareOf(const Node& node) const;
+  Share ShareOf(const Node& node) const { return ShareOf(node, nullptr); }
+  // The same where only the part `of`/`in` of what is borrowed of a resource counts.
+  struct Scale {
+    Quantity::Nanos of = 1;
+    Quantity::Nanos in = 1;
+  };
+  using ScaleOf = std::function<Scale(const ResourceName& resource)>;
+  Share ShareOf(const Node& node, const ScaleOf& scale_of) const;
 
  private:
   struct Names;
