@@ -117,6 +117,8 @@ const char* ProtectionName(Protection protection) {
       return "Priority";
     case Protection::kEvictor:
       return "Evictor";
+    case Protection::kMinimumRuntime:
+      return "MinRuntime";
     case Protection::kAbsent:
       return "Absent";
   }
@@ -137,6 +139,8 @@ const char* ProtectionText(Protection protection) {
       return "with a priority or age that the policy does not let go";
     case Protection::kEvictor:
       return "for which this one had to go before, and it would borrow";
+    case Protection::kMinimumRuntime:
+      return "that have not run for their declared minimum yet";
     case Protection::kAbsent:
       return "gone already";
   }

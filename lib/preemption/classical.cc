@@ -40,7 +40,7 @@ struct Candidate {
 class Merge {
  public:
   Merge(const Search& search, const std::vector<Candidates>& runs, Kind kind, bool evicted)
-      : search_(search) {
+      : search_(search), heap_(Later{&search}) {
     for (const Candidates& run : runs) {
       if (run.kind != kind) continue;
       Cursor cursor{evicted ? run.first : run.evicted_end, evicted ? run.evicted_end : run.last,
@@ -66,8 +66,9 @@ class Merge {
     const Candidates* run;
   };
   struct Later {
+    const Search* search;
     bool operator()(const Cursor& a, const Cursor& b) const {
-      return PreemptedBefore(**b.next, **a.next);
+      return search->TakenBefore(**b.next, **a.next);
     }
   };
 
@@ -87,7 +88,7 @@ class Merge {
 
 class Classical {
  public:
-  Classical(const Context& context, const Preemptor& preemptor, bool spare)
+  Classical(const Context& context, const Preemptor& preemptor, Sparing spare)
       : search_(context, preemptor, spare), preemptor_(preemptor) {}
 
   std::vector<Target> Run() {
@@ -240,7 +241,7 @@ class Classical {
 }  // namespace
 
 std::vector<Target> FindClassicalTargets(const Context& context, const Preemptor& preemptor,
-                                         bool spare) {
+                                         Sparing spare) {
   return Classical(context, preemptor, spare).Run();
 }
 

@@ -19,7 +19,7 @@ class Diagnostician {
         request_(preemptor.requests.front().amount),
         targets_(FindTargets(context, preemptor).size()),
         spare_(targets_ == 0 && FindsWithEvictors(context, preemptor)),
-        search_(context, preemptor, spare_) {}
+        search_(context, preemptor, Sparing{spare_, false}) {}
 
   Diagnosis Run() {
     Visit(search_.queue());
@@ -66,7 +66,8 @@ class Diagnostician {
   // Of one workload that is no candidate.
   Protection ProtectionOf(const ReservedWorkload& workload) const {
     if (context_.removed.contains(&workload)) return Protection::kAbsent;
-    return spare_ && search_.IsSpared(workload) ? Protection::kEvictor : Protection::kPriority;
+    if (spare_ && search_.IsSpared(workload)) return Protection::kEvictor;
+    return search_.IsProtected(workload) ? Protection::kMinimumRuntime : Protection::kPriority;
   }
 
   // The classical search leaves whole subtrees within their quota alone, fair sharing looks at the

@@ -21,10 +21,11 @@ enum class Protection {
   kWithinClusterQueueNever,   // its own ClusterQueue preempts nothing inside
   kReclaimWithinCohortNever,  // the preemptor's ClusterQueue reclaims nothing
   kInactiveClusterQueue,
-  kWithinQuota,  // its ClusterQueue, or a cohort above that, uses no more than its quota
-  kPriority,     // not low enough for the policy
-  kEvictor,      // the preemptor had to go for it before, and would borrow; see History
-  kAbsent,       // it was counted as gone already
+  kWithinQuota,     // its ClusterQueue, or a cohort above that, uses no more than its quota
+  kPriority,        // not low enough for the policy
+  kEvictor,         // the preemptor had to go for it before, and would borrow; see History
+  kMinimumRuntime,  // it has not run for its declared minimum yet
+  kAbsent,          // it was counted as gone already
 };
 
 struct Diagnosis {

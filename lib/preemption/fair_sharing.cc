@@ -29,7 +29,7 @@ namespace {
 class FairSharing {
  public:
   // `careful`: share tests are of the final share and let no ClusterQueue fall below its quota.
-  FairSharing(const Context& context, const Preemptor& preemptor, bool spare, bool careful)
+  FairSharing(const Context& context, const Preemptor& preemptor, Sparing spare, bool careful)
       : search_(context, preemptor, spare),
         preemptor_(preemptor),
         rules_(*context.fair_sharing),
@@ -132,7 +132,7 @@ class FairSharing {
     const ReservedWorkload& first = a.Front();
     const ReservedWorkload& second = b.Front();
     if (first.evicted == second.evicted && IsOwn(a) != IsOwn(b)) return IsOwn(b);
-    return PreemptedBefore(first, second);
+    return search_.TakenBefore(first, second);
   }
 
   // The member to take from next within a cohort; nullptr when nothing is left in it.
@@ -321,7 +321,7 @@ class FairSharing {
 }  // namespace
 
 std::vector<Target> FindFairTargets(const Context& context, const Preemptor& preemptor,
-                                    bool spare) {
+                                    Sparing spare) {
   for (const bool careful : {false, true}) {
     FairSharing search(context, preemptor, spare, careful);
     std::vector<Target> targets = search.Run();

@@ -27,6 +27,15 @@ bool ClosesCircle(const Context& context, const Preemptor& preemptor,
   return !search.Fits(false);
 }
 
+// Whether any workload was preempted so often lately that others should go before it.
+bool AnyOften(const Context& context) {
+  if (context.now == absl::InfinitePast()) return false;
+  const auto& all = context.reserved->WithCheckpoints();
+  return std::any_of(all.begin(), all.end(), [&](const auto& entry) {
+    return PreemptedOften(*entry.second->checkpoints, context.checkpoints, context.now);
+  });
+}
+
 }  // namespace
 
 Policies PoliciesOf(const api::ClusterQueueSpec& spec) {
@@ -75,9 +84,15 @@ const char* ReasonText(Reason reason) {
 }
 
 std::vector<Target> FindTargets(const Context& context, const Preemptor& preemptor) {
-  const auto find = [&](bool spare) {
+  const auto search = [&](Sparing spare) {
     return context.fair_sharing.has_value() ? FindFairTargets(context, preemptor, spare)
                                             : FindClassicalTargets(context, preemptor, spare);
+  };
+  const bool repeated = AnyOften(context);
+  const auto find = [&](bool evictors) {
+    std::vector<Target> others;
+    if (repeated) others = search({evictors, true});
+    return others.empty() ? search({evictors, false}) : others;
   };
   std::vector<Target> targets = find(preemptor.evictors.tired);
   return ClosesCircle(context, preemptor, targets) ? find(true) : targets;

@@ -6,6 +6,13 @@
 // ClusterQueue with the largest dominant resource share, and only while the preemptor's share stays
 // below the other's.
 //
+// Of candidates that are equal but for the time at which they got their quota, the one whose
+// eviction loses the least work goes first where any of them says when it wrote its last
+// checkpoint (checkpoint.h); where none does, the newest. What turns out not to be needed is given
+// back by priority, then the dearest first. A workload within its declared minimum runtime is no
+// candidate for an equal or lower priority of its own ClusterQueue, nor for another ClusterQueue
+// that would borrow; what was preempted often lately is taken only when nothing else will do.
+//
 // Contract: pure and deterministic. The quota tree is changed during a search and is what it was
 // when it returns. What is found is minimal: without any of the targets the preemptor would not
 // fit, or a target's share test would not hold. Cost: O(ClusterQueues of the tree) plus the
@@ -94,6 +101,9 @@ struct Context {
   const quota::Tree* tree = nullptr;
   const ReservedWorkloads* reserved = nullptr;
   std::optional<FairSharingRules> fair_sharing;  // nullopt: the classical algorithm
+  // What evictions cost at this instant; InfinitePast: costs are not looked at.
+  absl::Time now = absl::InfinitePast();
+  CheckpointRules checkpoints;
   // Already gone in this what-if; no candidates. Sorted by address.
   absl::btree_set<const ReservedWorkload*> removed;
   // Workloads of an inactive ClusterQueue cannot be preempted. Empty: all are active.

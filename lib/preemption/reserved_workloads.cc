@@ -26,9 +26,14 @@ bool Before(const ReservedWorkload* a, const ReservedWorkload* b) {
 void ReservedWorkloads::Put(ReservedWorkload workload) {
   const ObjectKey key = workload.Key();
   Remove(key);
+  workload.checkpoints = nullptr;
+  if (std::optional<Checkpoints> said = CheckpointsOf(*workload.workload); said.has_value()) {
+    workload.checkpoints = std::make_shared<const Checkpoints>(*std::move(said));
+  }
   auto entry = std::make_shared<const ReservedWorkload>(std::move(workload));
   List& list = by_queue_[entry->cluster_queue];
   list.insert(std::lower_bound(list.begin(), list.end(), entry.get(), Before), entry.get());
+  if (entry->checkpoints != nullptr) with_checkpoints_.emplace(key, entry.get());
   by_key_.emplace(key, std::move(entry));
 }
 
@@ -40,6 +45,7 @@ void ReservedWorkloads::Remove(const ObjectKey& key) {
   List& list = queue->second;
   list.erase(std::lower_bound(list.begin(), list.end(), entry, Before));
   if (list.empty()) by_queue_.erase(queue);
+  with_checkpoints_.erase(key);
   by_key_.erase(found);
 }
 

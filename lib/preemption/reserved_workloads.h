@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "api/kueue_types.h"
+#include "preemption/checkpoint.h"
 #include "quota/amounts.h"
 
 namespace sluice::preemption {
@@ -26,6 +27,10 @@ struct ReservedWorkload {
   absl::Time reserved_at;       // when it got its quota; InfiniteFuture: not yet visible
   bool evicted = false;         // it is on its way out, but holds its quota still
   quota::CellAmounts usage;     // in the cells of the quota tree
+  // Since when it runs; InfiniteFuture: it does not yet.
+  absl::Time started_at = absl::InfiniteFuture();
+  // What its annotations say; nullptr when it has none. Set by ReservedWorkloads::Put.
+  std::shared_ptr<const Checkpoints> checkpoints;
 
   ObjectKey Key() const { return workload->metadata.Key(); }
   const std::string& Uid() const { return workload->metadata.uid; }
@@ -49,11 +54,16 @@ class ReservedWorkloads {
   ReservedWorkloadPtr Share(const ObjectKey& key) const;
   // Of one ClusterQueue, sorted by PreemptedBefore.
   const List& Of(const std::string& cluster_queue) const;
+  // Those with annotations about checkpoints, by name.
+  const absl::btree_map<ObjectKey, const ReservedWorkload*>& WithCheckpoints() const {
+    return with_checkpoints_;
+  }
   size_t size() const { return by_key_.size(); }
 
  private:
   absl::btree_map<ObjectKey, ReservedWorkloadPtr> by_key_;
   absl::btree_map<std::string, List> by_queue_;
+  absl::btree_map<ObjectKey, const ReservedWorkload*> with_checkpoints_;
 };
 
 }  // namespace sluice::preemption

@@ -4,6 +4,15 @@
 
 namespace sluice::preemption {
 
+Search::Search(const Context& context, const Preemptor& preemptor, Sparing spare)
+    : context_(context), preemptor_(preemptor), spare_(spare) {
+  if (context.now == absl::InfinitePast() || context.reserved->WithCheckpoints().empty()) return;
+  borrows_ = std::any_of(
+      preemptor.requests.begin(), preemptor.requests.end(),
+      [&](const auto& wanted) { return queue().BorrowingWith(wanted.cell, wanted.amount); });
+  by_cost_ = AnyCandidateWithCheckpoints();
+}
+
 Search::~Search() {
   TakeNone();
   if (booked_) quota::Tree::RemoveUsage(queue(), preemptor_.requests);
@@ -33,10 +42,48 @@ void Search::BookPreemptor() {
   booked_ = true;
 }
 
+// The order of a ClusterQueue without annotations must not depend on whether others have them, so
+// it is the candidates of this search that count, as far as that is known before it begins.
+bool Search::AnyCandidateWithCheckpoints() const {
+  const auto& all = context_.reserved->WithCheckpoints();
+  return std::any_of(all.begin(), all.end(), [&](const auto& entry) {
+    const ReservedWorkload& workload = *entry.second;
+    const quota::Node* node = context_.tree->FindQueue(workload.cluster_queue);
+    if (node == nullptr || !IsActive(*node)) return false;
+    const bool own = node == &queue();
+    if (!own && (!quota::Tree::Sound(*node) || &node->Root() != &queue().Root())) return false;
+    return IsCandidate(workload, PolicyFor(*node)) && (own || UsesBorrowed(*node, workload));
+  });
+}
+
+LostWork Search::CostOf(const ReservedWorkload& workload) const {
+  const auto [entry, added] = costs_.try_emplace(&workload, 0);
+  if (added) {
+    entry->second =
+        LostWorkOf(LostTime(workload.checkpoints.get(), workload.started_at, context_.now),
+                   WeightedMillis(*context_.tree, workload.usage));
+  }
+  return entry->second;
+}
+
+bool Search::TakenBefore(const ReservedWorkload& a, const ReservedWorkload& b) const {
+  if (by_cost_ && a.evicted == b.evicted && a.priority == b.priority) {
+    const LostWork first = CostOf(a);
+    const LostWork second = CostOf(b);
+    if (first != second) return first < second;
+  }
+  return PreemptedBefore(a, b);
+}
+
 const ReservedWorkloads::List& Search::InOrder(const quota::Node& queue) {
   const ReservedWorkloads::List& list = context_.reserved->Of(queue.name());
-  if (!UsageBased(queue)) return list;
+  if (!UsageBased(queue) && !by_cost_) return list;
   sorted_.push_back(list);
+  if (by_cost_) {
+    std::sort(sorted_.back().begin(), sorted_.back().end(),
+              [this](const auto* a, const auto* b) { return TakenBefore(*a, *b); });
+  }
+  if (!UsageBased(queue)) return sorted_.back();
   std::stable_sort(sorted_.back().begin(), sorted_.back().end(),
                    [&](const ReservedWorkload* a, const ReservedWorkload* b) {
                      if (a->evicted != b->evicted) return a->evicted;
@@ -64,7 +111,11 @@ bool Search::IsCandidate(const ReservedWorkload& workload, Policy policy) const 
       break;
   }
   if (context_.removed.contains(&workload)) return false;
-  if (spare_ && IsSpared(workload)) return false;
+  if (spare_.evictors && IsSpared(workload)) return false;
+  if (workload.checkpoints != nullptr &&
+      (IsProtected(workload) || (spare_.repeated && IsOften(workload)))) {
+    return false;
+  }
   return std::any_of(workload.usage.begin(), workload.usage.end(), [&](const auto& used) {
     return std::find(preemptor_.contested.begin(), preemptor_.contested.end(), used.cell) !=
            preemptor_.contested.end();
@@ -76,6 +127,25 @@ bool Search::IsSpared(const ReservedWorkload& workload) const {
   if (evictors.uids.empty() || !evictors.uids.contains(workload.Uid())) return false;
   return evictors.tired || evictors.resting || !context_.fair_sharing.has_value() ||
          workload.cluster_queue == queue().name();
+}
+
+// What is on its way out already costs nothing more.
+bool Search::IsOften(const ReservedWorkload& workload) const {
+  return workload.checkpoints != nullptr && !workload.evicted &&
+         context_.now != absl::InfinitePast() &&
+         PreemptedOften(*workload.checkpoints, context_.checkpoints, context_.now);
+}
+
+bool Search::IsProtected(const ReservedWorkload& workload) const {
+  if (workload.checkpoints == nullptr || workload.evicted || context_.now == absl::InfinitePast()) {
+    return false;
+  }
+  if (workload.started_at == absl::InfiniteFuture() ||
+      context_.now >= workload.started_at + workload.checkpoints->min_runtime) {
+    return false;
+  }
+  return workload.cluster_queue == queue().name() ? workload.priority >= preemptor_.priority
+                                                  : borrows_;
 }
 
 bool Search::EndsRun(const ReservedWorkload& workload, Policy policy) const {
@@ -117,12 +187,28 @@ bool Search::Fits(bool borrowing) const {
   return fits && (preemptor_.room == nullptr || preemptor_.room->Fits());
 }
 
+// The last taken is what made the preemptor fit: it is not tried.
+std::vector<size_t> Search::ReturnOrder() const {
+  std::vector<size_t> order;
+  for (size_t i = taken_.empty() ? 0 : taken_.size() - 1; i-- > 0;) order.push_back(i);
+  if (!by_cost_) return order;
+  std::stable_sort(order.begin(), order.end(), [this](size_t a, size_t b) {
+    const ReservedWorkload& first = *taken_[a].workload;
+    const ReservedWorkload& second = *taken_[b].workload;
+    if (first.evicted != second.evicted) return second.evicted;
+    if (first.priority != second.priority) return first.priority > second.priority;
+    return CostOf(first) > CostOf(second);
+  });
+  return order;
+}
+
 std::vector<Target> Search::Minimised(bool borrowing,
                                       const std::function<bool(size_t)>& may_return) {
   // One that could not return because of another's test can when that other has returned.
+  const std::vector<size_t> order = ReturnOrder();
   for (bool again = true; again;) {
     again = false;
-    for (size_t i = taken_.empty() ? 0 : taken_.size() - 1; i-- > 0;) {
+    for (const size_t i : order) {
       if (returned_[i]) continue;
       PutBack(i);
       returned_[i] = true;

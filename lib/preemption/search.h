@@ -4,6 +4,8 @@
 // it was. A Run is the candidates of one ClusterQueue in the order in which they would be taken.
 #pragma once
 
+#include <absl/container/flat_hash_map.h>
+
 #include <deque>
 #include <vector>
 
@@ -11,11 +13,15 @@
 
 namespace sluice::preemption {
 
+// What is no candidate although policies would allow it.
+struct Sparing {
+  bool evictors = false;  // of the preemptor, where History says so
+  bool repeated = false;  // what was preempted often lately
+};
+
 class Search {
  public:
-  // `spare`: evictors of the preemptor are no candidates where History says so.
-  Search(const Context& context, const Preemptor& preemptor, bool spare = false)
-      : context_(context), preemptor_(preemptor), spare_(spare) {}
+  Search(const Context& context, const Preemptor& preemptor, Sparing spare = {});
   ~Search();
   Search(const Search&) = delete;
   Search& operator=(const Search&) = delete;
@@ -31,6 +37,11 @@ class Search {
   // No workload after this one (not on its way out) can satisfy the policy either.
   bool EndsRun(const ReservedWorkload& workload, Policy policy) const;
   bool IsSpared(const ReservedWorkload& workload) const;
+  bool IsOften(const ReservedWorkload& workload) const;
+  // It started less than its minimum runtime ago, and the preemptor has no better claim.
+  bool IsProtected(const ReservedWorkload& workload) const;
+  // "a is preempted before b": PreemptedBefore, or by lost work where a candidate has annotations.
+  bool TakenBefore(const ReservedWorkload& a, const ReservedWorkload& b) const;
   Policy PolicyFor(const quota::Node& queue) const {
     return &queue == preemptor_.queue ? preemptor_.policies.within_cluster_queue
                                       : preemptor_.policies.reclaim_within_cohort;
@@ -70,10 +81,17 @@ class Search {
   // The i-th of taken() out of quota and room, and back.
   void TakeOut(size_t index);
   void PutBack(size_t index);
+  bool AnyCandidateWithCheckpoints() const;
+  LostWork CostOf(const ReservedWorkload& workload) const;
+  // Positions in taken(), in the order in which giving back is tried.
+  std::vector<size_t> ReturnOrder() const;
 
   const Context& context_;
   const Preemptor& preemptor_;
-  const bool spare_;
+  const Sparing spare_;
+  bool borrows_ = false;  // the preemptor's request is more than what its queue has left of its own
+  bool by_cost_ = false;
+  mutable absl::flat_hash_map<const ReservedWorkload*, LostWork> costs_;
   std::vector<Target> taken_;
   std::vector<quota::Node*> queues_;
   std::vector<bool> returned_;
@@ -89,7 +107,8 @@ struct CommonAncestor {
 CommonAncestor BelowCommonAncestor(const quota::Node& a, const quota::Node& b);
 
 std::vector<Target> FindClassicalTargets(const Context& context, const Preemptor& preemptor,
-                                         bool spare);
-std::vector<Target> FindFairTargets(const Context& context, const Preemptor& preemptor, bool spare);
+                                         Sparing spare);
+std::vector<Target> FindFairTargets(const Context& context, const Preemptor& preemptor,
+                                    Sparing spare);
 
 }  // namespace sluice::preemption

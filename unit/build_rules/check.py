@@ -126,6 +126,7 @@ MACHINE_PATHS = re.compile(r"/home/(?!a/|user/)[a-z_][\w-]*/|/Users/[A-Za-z]|(?<
 ALLOWED = {
     ("banned:hash-order", "lib/api/json.cc"): "first place of a key in a large object, looked up only",
     ("banned:hash-order", "lib/queueing/queue_manager.h"): "look-up of entries by key only",
+    ("banned:hash-order", "lib/preemption/search.h"): "costs of workloads by address, look-up only",
     ("banned:hash-order", "lib/queueing/topology_encoding.cc"): "counts of names, looked up only",
     ("banned:io", "lib/base/check.cc"): "a broken invariant says so before it stops the process",
     ("third-party", "lib/jobs/workload_name.cc"): "SHA-1 of a name is pure, and libcrypto has it",

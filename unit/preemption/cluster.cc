@@ -32,6 +32,7 @@ WorkloadSpec Make(int queue, const std::string& name, const std::vector<int>& am
   workload.reserved_at = options.reserved_at;
   workload.evicted = options.evicted;
   workload.local_queue = options.local_queue;
+  workload.checkpoint = options.checkpoint;
   return workload;
 }
 
@@ -44,6 +45,10 @@ std::string TextOf(const Cluster& cluster, const WorkloadSpec& workload) {
   text += fmt::format(" priority {} order {} reserved {} local queue {}", workload.priority,
                       workload.order_time, workload.reserved_at, workload.local_queue);
   if (workload.evicted) text += " evicted";
+  if (const auto& said = workload.checkpoint; said.has_value()) {
+    text += fmt::format(" checkpoint {} interval {} restart {} min {} preempted {}", said->last,
+                        said->interval, said->restart, said->min_runtime, said->preempted);
+  }
   return text;
 }
 
@@ -137,6 +142,7 @@ std::string Cluster::Describe() const {
   }
   text += strategies.empty() ? ", classical" : preempt_within_nominal ? ", within nominal" : "";
   for (const int usage : local_queue_usage) text += fmt::format(", {} used", usage);
+  if (now >= 0) text += fmt::format(", at {}", now);
   return text + "\n";
 }
 

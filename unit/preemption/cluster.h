@@ -11,6 +11,7 @@
 
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -43,6 +44,15 @@ struct NodeSpec {
   bool usage_based = false;
 };
 
+// What annotations say; in seconds.
+struct CheckpointSpec {
+  int last = -1;  // -1: nothing was reported
+  int interval = 0;
+  int restart = 0;
+  int min_runtime = 0;
+  int preempted = 0;  // so often just now
+};
+
 struct WorkloadSpec {
   std::string name;
   int queue = -1;
@@ -52,6 +62,7 @@ struct WorkloadSpec {
   int reserved_at = 0;
   bool evicted = false;
   int local_queue = 0;
+  std::optional<CheckpointSpec> checkpoint{};
 };
 
 struct WorkloadOptions {
@@ -60,6 +71,7 @@ struct WorkloadOptions {
   int order_time = 0;
   bool evicted = false;
   int local_queue = 0;
+  std::optional<CheckpointSpec> checkpoint{};
 };
 
 struct Cluster {
@@ -75,6 +87,9 @@ struct Cluster {
   std::vector<Strategy> strategies;  // empty: classical
   bool preempt_within_nominal = true;
   std::vector<int> local_queue_usage;  // for usage_based
+  // At this second evictions cost what is lost; -1: costs are not looked at. The first resource is
+  // GPUs then, the second thousandths of CPUs, and all that run do so since they got their quota.
+  int now = -1;
 
   size_t CellCount() const { return static_cast<size_t>(flavors * resources); }
   int Find(const std::string& name) const;

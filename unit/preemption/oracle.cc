@@ -190,6 +190,7 @@ bool Oracle::Qualifies(int workload) const {
   if (policy == Policy::kNever) return false;
   if (policy == Policy::kLowerPriority && !lower) return false;
   if (policy == Policy::kLowerOrNewerEqualPriority && !lower && !newer) return false;
+  if (Protected(work) || (spare_often_ && Often(work))) return false;
   return std::any_of(contested_.begin(), contested_.end(),
                      [&](size_t c) { return work.amounts[c] > 0; });
 }
@@ -206,6 +207,7 @@ bool Oracle::Before(int a, int b, bool by_usage) const {
     if (x_used != y_used) return x_used > y_used;
   }
   if (x.priority != y.priority) return x.priority < y.priority;
+  if (by_cost_ && CostOf(a) != CostOf(b)) return CostOf(a) < CostOf(b);
   if (x.reserved_at != y.reserved_at) return x.reserved_at > y.reserved_at;
   return a < b;
 }
@@ -226,22 +228,28 @@ std::vector<Victim> Oracle::Victims(const std::vector<Taken>& taken) {
   return victims;
 }
 
-// Backwards from the second-last; what can come back stays back. A set whose share tests do not
-// hold is no set, and what comes back later can make room for what could not come back before.
+// Backwards from the second-last, or by what they cost; what can come back stays back. A set whose
+// share tests do not hold is no set, and what comes back later can make room for what could not
+// come back before.
 std::vector<Oracle::Taken> Oracle::Minimal(std::vector<Taken> taken, bool borrowing) {
+  const std::vector<int> order = ReturnOrder(taken);
   for (bool changed = true; changed;) {
     changed = false;
-    for (size_t i = taken.size(); i-- > 0;) {
-      if (i + 1 == taken.size()) continue;
-      const Taken one = taken[i];
-      taken.erase(taken.begin() + static_cast<std::ptrdiff_t>(i));
-      PutBack(one.victim.workload);
+    for (const int workload : order) {
+      const auto place = std::find_if(taken.begin(), taken.end(), [&](const Taken& one) {
+        return one.victim.workload == workload;
+      });
+      if (place == taken.end()) continue;
+      const auto index = place - taken.begin();
+      const Taken one = *place;
+      taken.erase(place);
+      PutBack(workload);
       if (Fits(borrowing) && TestsHold(taken)) {
         changed = true;
         continue;
       }
-      Remove(one.victim.workload);
-      taken.insert(taken.begin() + static_cast<std::ptrdiff_t>(i), one);
+      Remove(workload);
+      taken.insert(taken.begin() + index, one);
     }
   }
   return taken;
@@ -258,7 +266,21 @@ bool Oracle::TestsHold(const std::vector<Taken>& taken) {
 }
 
 std::vector<Victim> Oracle::Find() {
-  return cluster_.strategies.empty() ? FindClassical() : FindFair();
+  borrows_ = false;
+  for (size_t c = 0; c < cluster_.CellCount(); ++c) {
+    const int wanted = cluster_.preemptor.amounts[c];
+    borrows_ = borrows_ || (wanted > 0 && Usage(Me(), c) + wanted > Quota(Me(), c));
+  }
+  bool any_often = false;
+  for (const WorkloadSpec& work : cluster_.running) any_often = any_often || Often(work);
+  for (const bool spare : {true, false}) {
+    if (spare && !any_often) continue;
+    spare_often_ = spare;
+    by_cost_ = AnyCost();
+    std::vector<Victim> victims = cluster_.strategies.empty() ? FindClassical() : FindFair();
+    if (!victims.empty()) return victims;
+  }
+  return {};
 }
 
 std::string Oracle::Judge(const std::vector<Victim>& victims) {

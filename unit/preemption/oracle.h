@@ -75,6 +75,12 @@ class Oracle {
   bool Borrowing(int node) const;
   bool Qualifies(int workload) const;
   bool Before(int a, int b, bool by_usage) const;
+  // oracle_checkpoint.cc
+  int64_t CostOf(int workload) const;
+  bool Protected(const WorkloadSpec& work) const;
+  bool Often(const WorkloadSpec& work) const;
+  bool AnyCost() const;
+  std::vector<int> ReturnOrder(const std::vector<Taken>& taken) const;
   std::vector<int> CandidatesOf(int queue) const;
   std::vector<Taken> Minimal(std::vector<Taken> taken, bool borrowing);
   bool TestsHold(const std::vector<Taken>& taken);
@@ -103,6 +109,9 @@ class Oracle {
   std::vector<bool> taken_;
   bool booked_ = false;
   bool careful_ = false;
+  bool borrows_ = false;      // the preemptor, as things are at the start
+  bool by_cost_ = false;      // a candidate tells of its checkpoints
+  bool spare_often_ = false;  // those that were preempted often are no candidates
 };
 
 }  // namespace sluice::preemption

@@ -119,6 +119,7 @@ class Run {
 
   bool Try(const WorkloadSpec& workload) {
     cluster_.preemptor = workload;
+    if (cluster_.now >= 0) cluster_.now = now_;
     Oracle oracle(cluster_);
     std::vector<Victim> victims;
     if (!oracle.FitsNow()) {

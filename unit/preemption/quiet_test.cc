@@ -187,8 +187,19 @@ void Report(uint64_t seed, const QuietSystem& system) {
                                      << smallest.Describe() << RunUntilQuiet(smallest).log);
 }
 
+void AddCheckpoints(uint64_t seed, QuietSystem& system) {
+  Cluster all = system.cluster;
+  all.running.insert(all.running.end(), system.waiting.begin(), system.waiting.end());
+  all = RandomCheckpoints(seed, all);
+  const auto running = all.running.begin() + static_cast<long>(system.cluster.running.size());
+  system.waiting.assign(running, all.running.end());
+  all.running.erase(running, all.running.end());
+  system.cluster = std::move(all);
+}
+
 // The same systems in every run, unless the environment asks for others. `events`: see QuietSystem.
-void CheckQuiet(bool fair, bool events, uint64_t default_count) {
+// `costs`: some of the workloads tell of their checkpoints.
+void CheckQuiet(bool fair, bool events, uint64_t default_count, bool costs = false) {
   RandomRuns runs = RunsFromEnvironment(default_count);
   if (std::getenv("SLUICE_RANDOM") == nullptr && std::getenv("SLUICE_SEED") == nullptr) {
     runs.first = 1;
@@ -197,6 +208,7 @@ void CheckQuiet(bool fair, bool events, uint64_t default_count) {
   for (uint64_t i = 0; i < runs.count; ++i) {
     QuietSystem system = RandomSystem(runs.first + i, fair);
     system.events = events;
+    if (costs) AddCheckpoints(runs.first + i, system);
     const QuietResult result = RunUntilQuiet(system);
     evictions += result.evictions;
     if (!result.quiet) Report(runs.first + i, system);
@@ -215,6 +227,20 @@ TEST_CASE("fair sharing comes to rest though other things happen all the time") 
 
 TEST_CASE("classical preemption comes to rest though other things happen all the time") {
   CheckQuiet(false, true, 3'000);
+}
+
+TEST_CASE("fair sharing by lost work comes to rest") { CheckQuiet(true, false, 2'000, true); }
+
+TEST_CASE("classical preemption by lost work comes to rest") {
+  CheckQuiet(false, false, 2'000, true);
+}
+
+TEST_CASE("fair sharing by lost work comes to rest though other things happen all the time") {
+  CheckQuiet(true, true, 2'000, true);
+}
+
+TEST_CASE("classical preemption by lost work comes to rest though other things happen") {
+  CheckQuiet(false, true, 2'000, true);
 }
 
 }  // namespace

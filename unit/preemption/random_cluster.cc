@@ -229,6 +229,25 @@ std::vector<Cluster> Simpler(const Cluster& cluster) {
 
 Cluster RandomCluster(uint64_t seed, const Sizes& sizes) { return Maker(seed, sizes).Make(); }
 
+Cluster RandomCheckpoints(uint64_t seed, Cluster cluster) {
+  Random random(seed * 31 + 7);
+  cluster.now = 10 + random.Below(10);
+  const int share = random.OneIn(6) ? 0 : 1 + random.Below(4);
+  const bool protect = random.OneIn(2);
+  const bool often = random.OneIn(2);
+  for (WorkloadSpec& workload : cluster.running) {
+    if (random.Below(4) >= share) continue;
+    CheckpointSpec said;
+    if (random.OneIn(2)) said.last = random.Below(24);  // also before the start, and in the future
+    if (random.OneIn(2)) said.interval = 1 + random.Below(5);
+    if (random.OneIn(2)) said.restart = random.Below(4);
+    if (protect && random.OneIn(3)) said.min_runtime = random.Below(20);
+    if (often && random.OneIn(3)) said.preempted = 1 + random.Below(4);
+    workload.checkpoint = said;
+  }
+  return cluster;
+}
+
 Cluster Shrink(Cluster cluster, const std::function<bool(const Cluster&)>& fails) {
   for (bool smaller = true; smaller;) {
     smaller = false;

@@ -33,6 +33,9 @@ struct Sizes {
 // not fit, or rarely does.
 Cluster RandomCluster(uint64_t seed, const Sizes& sizes = {});
 
+// The same with costs: some of what runs, or nothing, tells of its checkpoints.
+Cluster RandomCheckpoints(uint64_t seed, Cluster cluster);
+
 // Leaves out and simplifies what it can while `fails` says that it still fails.
 Cluster Shrink(Cluster cluster, const std::function<bool(const Cluster&)>& fails);
 

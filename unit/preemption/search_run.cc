@@ -4,6 +4,7 @@
 
 #include <memory>
 
+#include "base/time.h"
 #include "unit/catch.h"
 #include "unit/preemption/oracle.h"
 
@@ -24,6 +25,17 @@ std::shared_ptr<const api::Workload> Object(size_t place) {
 }
 
 absl::Time At(int seconds) { return absl::FromUnixSeconds(seconds); }
+
+std::shared_ptr<const api::Workload> ObjectWith(size_t place, const CheckpointSpec& said, int now) {
+  auto workload = std::make_shared<api::Workload>(*Object(place));
+  api::StringMap& annotations = workload->metadata.annotations;
+  if (said.last >= 0) annotations[kLastCheckpoint] = sluice::FormatTime(At(said.last));
+  if (said.interval > 0) annotations[kCheckpointInterval] = fmt::format("{}s", said.interval);
+  annotations[kRestartCost] = fmt::format("{}s", said.restart);
+  if (said.min_runtime > 0) annotations[kMinRuntime] = fmt::format("{}s", said.min_runtime);
+  for (int i = 0; i < said.preempted; ++i) NotePreemption(*workload, {}, At(now));
+  return workload;
+}
 
 }  // namespace
 
@@ -46,6 +58,7 @@ SearchRun::SearchRun(const Cluster& cluster, const std::vector<size_t>& conteste
     return cluster_.local_queue_usage.at(std::stoul(a.name)) >
            cluster_.local_queue_usage.at(std::stoul(b.name));
   };
+  if (cluster.now >= 0) context_.now = At(cluster.now);
   const WorkloadSpec& spec = cluster.preemptor;
   preemptor_.queue = nodes_[static_cast<size_t>(spec.queue)];
   preemptor_.local_queue = {"ns", std::to_string(spec.local_queue)};
@@ -62,7 +75,9 @@ void SearchRun::BuildTree() {
   std::vector<FlavorResource> names;
   for (int f = 0; f < cluster_.flavors; ++f) {
     for (int r = 0; r < cluster_.resources; ++r) {
-      names.push_back({fmt::format("f{}", f), fmt::format("r{}", r)});
+      std::string resource = fmt::format("r{}", r);
+      if (cluster_.now >= 0) resource = r == 0 ? "nvidia.com/gpu" : "cpu";
+      names.push_back({fmt::format("f{}", f), resource});
       ids_.push_back(tree_.IdOf(names.back()));
     }
   }
@@ -100,6 +115,8 @@ void SearchRun::BuildWorkloads() {
     workload.queue_order_time = At(spec.order_time);
     workload.reserved_at = At(spec.reserved_at);
     workload.evicted = spec.evicted;
+    if (cluster_.now >= 0) workload.started_at = workload.reserved_at;
+    if (spec.checkpoint) workload.workload = ObjectWith(w, *spec.checkpoint, cluster_.now);
     for (size_t c = 0; c < cluster_.CellCount(); ++c) {
       if (spec.amounts[c] > 0) workload.usage.push_back({ids_[c], spec.amounts[c]});
     }
