@@ -347,11 +347,22 @@ class Explainer {
     }
   }
 
+  static bool LacksPlace(const flavor::FlavorAttempt& attempt) {
+    return std::any_of(
+        attempt.findings.begin(), attempt.findings.end(),
+        [](const flavor::Finding& finding) { return finding.kind == FindingKind::kNoPlace; });
+  }
+
   void AddTrialWakeUps() {
     for (const PodSetTrial& pod_set : tree_.pod_sets) {
       if (!pod_set.error.empty()) Wake(WakeUp::Kind::kWorkloadChanges);
       if (!pod_set.not_covered.empty()) Wake(WakeUp::Kind::kQueueChanges, info_->cluster_queue);
       for (const FlavorTrial& flavor : pod_set.flavors) {
+        if (LacksPlace(flavor.attempt)) {
+          Wake(WakeUp::Kind::kOther,
+               "a node of flavor " + flavor.attempt.flavor + " comes, changes or gets room back");
+          continue;
+        }
         for (const CellTrial& cell : flavor.cells) {
           if (!cell.never) Wake(WakeUp::Kind::kQuotaReleased, Root());
           Wake(WakeUp::Kind::kQuotaGrows, Root());

@@ -1,11 +1,13 @@
 #include "admission/explain_text.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <utility>
 
 #include "base/time.h"
+#include "topology/failure.h"
 
 namespace sluice::admission {
 namespace {
@@ -240,6 +242,26 @@ const char* RankName(flavor::Rank rank) {
   return "";
 }
 
+// Which domain comes closest to what is asked for, and what is in its way; "" where that says
+// nothing.
+std::string ClosestText(const flavor::Finding& finding) {
+  if (finding.place == nullptr || !finding.place->closest.has_value()) return "";
+  const topology::ClosestDomain& domain = *finding.place->closest;
+  std::string text =
+      fmt::format("closest: {} {} takes {} of {} {}", domain.level, fmt::join(domain.values, "/"),
+                  domain.fit, finding.place->needed, finding.place->slices ? "slices" : "pods");
+  if (finding.place->total >= finding.place->needed) {
+    text += fmt::format("; {} would fit in all domains together", finding.place->total);
+  }
+  std::vector<std::string> reasons;
+  for (const auto& [reason, count] : domain.excluded) {
+    reasons.push_back(fmt::format("{}: {}", reason, count));
+  }
+  if (reasons.empty()) return text;
+  return text + fmt::format("; of its {} nodes cannot be used: {}", domain.leaves,
+                            fmt::join(reasons, ", "));
+}
+
 bool IsQuota(const flavor::Finding& finding) {
   return finding.kind == flavor::Finding::Kind::kAboveMaximum ||
          finding.kind == flavor::Finding::Kind::kNotEnoughUnused;
@@ -318,6 +340,8 @@ void AddPodSet(Lines& lines, const PodSetTrial& pod_set) {
     lines.Add(2, "flavor {}: {}", trial.attempt.flavor, RankText(trial.attempt));
     for (const flavor::Finding& finding : trial.attempt.findings) {
       if (!IsQuota(finding)) lines.Add(3, "{}", RenderFinding(finding));
+      const std::string closest = ClosestText(finding);
+      if (!closest.empty()) lines.Add(4, "{}", closest);
     }
     for (const CellTrial& cell : trial.cells) AddCell(lines, cell);
   }

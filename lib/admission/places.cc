@@ -29,11 +29,23 @@ void MustPreempt(flavor::Assignment& assignment, const topology::WorkloadRequest
   }
 }
 
-void Complain(flavor::PodSetAssignment& pod_set, const flavor::TopologyOutcome& outcome) {
+// Both of the pod set and of the attempt with its flavor: quota was enough there.
+void Complain(flavor::PodSetAssignment& pod_set, const topology::WorkloadRequest& request,
+              const flavor::TopologyOutcome& outcome) {
   flavor::Finding finding;
   finding.kind = flavor::Finding::Kind::kNoPlace;
   finding.text = outcome.reason;
   finding.place = outcome.failure;
+  for (const topology::PodSetRequest& one : request.pod_sets) {
+    if (one.name == pod_set.name) finding.flavor = one.flavor;
+  }
+  for (flavor::FlavorAttempt& attempt : pod_set.attempts) {
+    if (attempt.flavor != finding.flavor) continue;
+    attempt.findings.push_back(finding);
+    if (outcome.mode != Mode::kNoFit) continue;
+    attempt.rank = flavor::Rank::kNoFit;
+    attempt.cause = flavor::Cause::kTopologyPlacementFailed;
+  }
   pod_set.findings.push_back(std::move(finding));
 }
 
@@ -82,7 +94,7 @@ Place Places::Decide(const queueing::WorkloadInfo& info,
   flavor::TopologyOutcome outcome =
       flavor::DecideTopology(*placer_, place.request, assignment.mode);
   flavor::PodSetAssignment* failed = FindPodSet(assignment, outcome.failed_pod_set);
-  if (failed != nullptr) Complain(*failed, outcome);
+  if (failed != nullptr) Complain(*failed, place.request, outcome);
   if (outcome.mode == Mode::kPreempt) MustPreempt(assignment, place.request);
   if (outcome.mode == Mode::kNoFit) {
     DoesNotFit(assignment, failed != nullptr ? *failed : assignment.pod_sets.front());

@@ -23,7 +23,7 @@ std::unique_ptr<state::World> WorldOf(const ApiServer& api, const state::Setting
   auto world = std::make_unique<state::World>(settings);
   state::Refs touched;
   using Type = ObjectEvent::Type;
-  for (const Kind kind : state::World::WatchedKinds()) {
+  for (const Kind kind : state::World::WatchedKinds(settings)) {
     world->Apply({Type::kListBegin, kind, {}}, now, touched);
     for (Json& object : api.List(kind)) {
       world->Apply({Type::kUpsert, kind, std::move(object)}, now, touched);

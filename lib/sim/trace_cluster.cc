@@ -253,7 +253,7 @@ absl::Status TraceCluster::CheckSupported(const Manifest& manifest) const {
 void TraceCluster::BuildWorld() {
   const absl::Time now = DefaultTraceStart();
   state::Refs touched;
-  for (const Kind kind : state::World::WatchedKinds()) {
+  for (const Kind kind : state::World::WatchedKinds(world_.settings())) {
     world_.Apply({ObjectEvent::Type::kListBegin, kind, {}}, now, touched);
     if (kind != Kind::kJob && kind != Kind::kWorkload) {
       api_.ForEach(kind, [&](const Json& object) {
