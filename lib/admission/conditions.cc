@@ -245,9 +245,10 @@ bool ReleaseQuota(api::Workload& workload, absl::Time now, const StatusOptions& 
   if (found == nullptr || found->status != ConditionStatus::kTrue) return false;
   if (!api::IsTrue(workload.status.conditions, api::kQuotaReserved)) return false;
   const Condition evicted = *found;
-  const bool requeued = !never_requeue && (evicted.reason == kEvictedPreempted ||
-                                           evicted.reason == kEvictedNodeFailures ||
-                                           evicted.reason == kEvictedFlavorMigration);
+  const bool requeued =
+      !never_requeue &&
+      (evicted.reason == kEvictedPreempted || evicted.reason == kEvictedNodeFailures ||
+       evicted.reason == kEvictedFlavorMigration || evicted.reason == kEvictedGangBroken);
   SetRequeued(workload, requeued, evicted.reason, evicted.message, now);
   // The next admission starts from nothing, even when it comes before the Job is looked at again.
   if (api::FindCondition(workload.status.conditions, api::kPodsReady) != nullptr) {

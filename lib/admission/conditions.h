@@ -44,6 +44,11 @@ inline constexpr char kEvictedLocalQueueStopped[] = "LocalQueueStopped";
 inline constexpr char kEvictedNodeFailures[] = "NodeFailures";
 inline constexpr char kEvictedFlavorMigration[] = "FlavorMigration";
 inline constexpr char kEvictedVariantEvicted[] = "VariantEvicted";  // of a parent
+// Pods of a running gang were lost and not replaced in time; it comes back in front of its
+// priority.
+inline constexpr char kEvictedGangBroken[] = "GangBroken";
+// The pods of a gang did not all start in time; it comes back after a pause.
+inline constexpr char kEvictedGangIncomplete[] = "GangIncomplete";
 inline constexpr char kDeactivated[] = "Deactivated";  // also a reason of QuotaReserved=False
 
 // A reason of Finished=True: a later slice of the same elastic job has its place.

@@ -22,6 +22,8 @@ SLUICE_CODEC(NodeAffinity);
 SLUICE_CODEC(PodResourceClaim);
 SLUICE_CODEC(PodSpec);
 SLUICE_CODEC(PodTemplate);
+SLUICE_CODEC(SchedulingPolicy);
+SLUICE_CODEC(JobScheduling);
 SLUICE_CODEC(JobSpec);
 SLUICE_CODEC(JobStatus);
 SLUICE_CODEC(Job);

@@ -134,6 +134,9 @@ void Describe(Fields<PodSpec>& f) {
   f.Field("resourceClaims", &PodSpec::resource_claims).KeyedBy({"name"});
   f.Field("nodeName", &PodSpec::node_name);
   f.Field("restartPolicy", &PodSpec::restart_policy);
+  f.Group("schedulingGroup", [](Fields<PodSpec>& g) {
+     g.Field("podGroupName", &PodSpec::scheduling_group);
+   }).Preserve();
   f.All().Preserve();
 }
 
@@ -155,7 +158,54 @@ void Describe(Fields<Pod>& f) {
   });
 }
 
+// ---- scheduling.k8s.io/v1beta1 ----
+
+void Describe(Fields<Marker>& /*f*/) {}
+
+void Describe(Fields<GangPolicy>& f) { f.Field("minCount", &GangPolicy::min_count); }
+
+void Describe(Fields<SchedulingPolicy>& f) {
+  f.Field("basic", &SchedulingPolicy::basic);
+  f.Field("gang", &SchedulingPolicy::gang);
+}
+
+void Describe(Fields<DisruptionMode>& f) {
+  f.Field("single", &DisruptionMode::single);
+  f.Field("all", &DisruptionMode::all);
+}
+
+void Describe(Fields<TopologyConstraint>& f) {
+  f.Field("key", &TopologyConstraint::key).Required();
+}
+
+void Describe(Fields<PodGroup>& f) {
+  f.Root(Kind::kPodGroup);
+  f.Field("metadata", &PodGroup::metadata);
+  f.Group("spec", [](Fields<PodGroup>& spec) {
+    spec.Field("schedulingPolicy", &PodGroup::policy);
+    spec.Group("workloadRef", [](Fields<PodGroup>& ref) {
+      ref.Field("workloadName", &PodGroup::workload_name);
+      ref.Field("templateName", &PodGroup::template_name);
+    });
+    spec.Field("parentCompositePodGroupName", &PodGroup::parent);
+    spec.Group("schedulingConstraints",
+               [](Fields<PodGroup>& g) { g.Field("topology", &PodGroup::topology); });
+    spec.Field("disruptionMode", &PodGroup::disruption_mode);
+    spec.Field("priorityClassName", &PodGroup::priority_class_name);
+    spec.Field("priority", &PodGroup::priority);
+    spec.Field("preemptionPolicy", &PodGroup::preemption_policy);
+  });
+  f.Group("status", [](Fields<PodGroup>& g) { g.Field("conditions", &PodGroup::conditions); });
+}
+
 // ---- batch/v1 ----
+
+void Describe(Fields<JobScheduling>& f) {
+  f.Field("schedulingPolicy", &JobScheduling::policy);
+  f.Group("schedulingConstraints",
+          [](Fields<JobScheduling>& g) { g.Field("topology", &JobScheduling::topology); });
+  f.Field("disruptionMode", &JobScheduling::disruption_mode);
+}
 
 void Describe(Fields<JobSpec>& f) {
   f.Field("parallelism", &JobSpec::parallelism);
@@ -164,6 +214,7 @@ void Describe(Fields<JobSpec>& f) {
   f.Field("backoffLimit", &JobSpec::backoff_limit);
   f.Field("suspend", &JobSpec::suspend);
   f.Field("managedBy", &JobSpec::managed_by);
+  f.Field("scheduling", &JobSpec::scheduling);
   f.Field("template", &JobSpec::pod_template);
 }
 
@@ -291,19 +342,6 @@ void Describe(Fields<Event>& f) {
   f.Field("related", &Event::related);
   f.Field("note", &Event::note);
   f.Field("type", &Event::type);
-}
-
-void Describe(Fields<PodGroup>& f) {
-  f.Root(Kind::kPodGroup);
-  f.Field("metadata", &PodGroup::metadata);
-  f.Group("spec", [](Fields<PodGroup>& spec) {
-    spec.Group("schedulingPolicy", [](Fields<PodGroup>& policy) {
-      policy.Group("gang", [](Fields<PodGroup>& gang) {
-        gang.Field("minCount", &PodGroup::gang_min_count);
-      });
-    });
-  });
-  f.Group("status", [](Fields<PodGroup>& g) { g.Field("conditions", &PodGroup::conditions); });
 }
 
 // ---- reviews: the descriptions are those of the member "request" ----

@@ -11,6 +11,7 @@
 
 #include "api/json.h"
 #include "api/meta_types.h"
+#include "base/boxed.h"
 #include "base/shared_value.h"
 #include "resource/resource.h"
 
@@ -95,6 +96,7 @@ struct PodSpec {
   std::vector<PodResourceClaim> resource_claims;
   std::string node_name;
   std::string restart_policy;
+  std::string scheduling_group;  // schedulingGroup.podGroupName
   bool operator==(const PodSpec&) const = default;
 };
 
@@ -107,7 +109,60 @@ struct PodTemplate {
   std::shared_ptr<const std::string> raw;
 };
 
+// ---- scheduling.k8s.io/v1beta1 ----
+
+// An object without members: only its presence says something.
+struct Marker {
+  bool operator==(const Marker&) const = default;
+};
+
+struct GangPolicy {
+  std::optional<int32_t> min_count;  // in a Job absent: as many as run at a time
+  bool operator==(const GangPolicy&) const = default;
+};
+
+// Exactly one is set.
+struct SchedulingPolicy {
+  std::optional<Marker> basic;
+  std::optional<GangPolicy> gang;
+  bool operator==(const SchedulingPolicy&) const = default;
+};
+
+// What kube-scheduler may preempt: single pods, or all of them together.
+struct DisruptionMode {
+  std::optional<Marker> single;
+  std::optional<Marker> all;
+  bool operator==(const DisruptionMode&) const = default;
+};
+
+struct TopologyConstraint {
+  std::string key;  // a label of nodes
+  bool operator==(const TopologyConstraint&) const = default;
+};
+
+struct PodGroup {
+  ObjectMeta metadata;
+  SchedulingPolicy policy;
+  std::string workload_name;  // workloadRef
+  std::string template_name;
+  std::string parent;  // parentCompositePodGroupName
+  std::vector<TopologyConstraint> topology;
+  std::optional<DisruptionMode> disruption_mode;
+  std::string priority_class_name;
+  std::optional<int32_t> priority;
+  std::string preemption_policy;
+  Conditions conditions;  // PodGroupInitiallyScheduled
+};
+
 // ---- batch/v1 ----
+
+// The Job controller makes a PodGroup for the pods of a Job that has this.
+struct JobScheduling {
+  SchedulingPolicy policy;
+  std::vector<TopologyConstraint> topology;
+  std::optional<DisruptionMode> disruption_mode;
+  bool operator==(const JobScheduling&) const = default;
+};
 
 struct JobSpec {
   std::optional<int32_t> parallelism;
@@ -116,6 +171,7 @@ struct JobSpec {
   std::optional<bool> suspend;
   std::optional<int32_t> backoff_limit;
   std::optional<std::string> managed_by;
+  Boxed<JobScheduling> scheduling;
   PodTemplate pod_template;
 };
 
@@ -236,13 +292,6 @@ struct Event {
   ObjectReference regarding;
   std::optional<ObjectReference> related;
   std::optional<EventSeries> series;
-};
-
-// scheduling.k8s.io/v1beta1 PodGroup, the parts that a gang needs.
-struct PodGroup {
-  ObjectMeta metadata;
-  std::optional<int32_t> gang_min_count;  // spec.schedulingPolicy.gang.minCount
-  Conditions conditions;
 };
 
 // ---- admission.k8s.io/v1 and apiextensions.k8s.io/v1 reviews ----

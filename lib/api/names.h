@@ -32,6 +32,13 @@ inline constexpr char kJobCompletionsEqualParallelism[] =
     "kueue.x-k8s.io/job-completions-equal-parallelism";
 inline constexpr char kStopping[] = "kueue.x-k8s.io/stopping";
 inline constexpr char kIsGroupWorkload[] = "kueue.x-k8s.io/is-group-workload";
+
+// What Jobs say about gangs, and what is said about them.
+inline constexpr char kNativeGang[] = "sluice.dev/native-gang";  // "true" or "false"
+inline constexpr char kGangMode[] = "sluice.dev/gang-mode";      // written at creation
+inline constexpr char kOnGangBroken[] = "sluice.dev/on-gang-broken";
+inline constexpr char kRepairTimeout[] = "sluice.dev/repair-timeout";
+
 inline constexpr char kProvReqPrefix[] = "provreq.kueue.x-k8s.io/";
 
 inline constexpr char kResourceInUse[] = "kueue.x-k8s.io/resource-in-use";
@@ -44,6 +51,7 @@ inline constexpr char kConcurrentAdmissionGate[] = "kueue.x-k8s.io/concurrent-ad
 inline constexpr char kAdmissionManager[] = "kueue-admission";
 inline constexpr char kReclaimablePodsManager[] = "kueue-reclaimable-pods";
 inline constexpr char kPodsReadyManager[] = "kueue-job-controller-PodsReady";
+inline constexpr char kGangManager[] = "sluice-gang";
 
 // Workload condition types.
 inline constexpr char kQuotaReserved[] = "QuotaReserved";
@@ -57,5 +65,6 @@ inline constexpr char kFinished[] = "Finished";
 inline constexpr char kDeactivationTarget[] = "DeactivationTarget";
 inline constexpr char kWaitingForReplacementPods[] = "WaitingForReplacementPods";
 inline constexpr char kActive[] = "Active";
+inline constexpr char kGangIntact[] = "GangIntact";
 
 }  // namespace sluice::api

@@ -5,6 +5,7 @@
 #include "api/codec.h"
 #include "api/names.h"
 #include "base/status.h"
+#include "jobs/gang.h"
 #include "jobs/job_kind.h"
 #include "jobs/pod_template.h"
 
@@ -112,7 +113,10 @@ void SetParallelism(api::Json& spec, const api::Job& job, int32_t count) {
 
 std::optional<int32_t> MinCount(const api::Job& job) {
   const std::string text = job.metadata.Annotation(api::kJobMinParallelism);
-  return text.empty() ? std::nullopt : ParseInt32(text);
+  std::optional<int32_t> count = text.empty() ? std::nullopt : ParseInt32(text);
+  // With fewer pods than its own gang asks for the Job would wait for ever.
+  if (count && !GangOf(job).ours) count = std::max(*count, ExplicitMinCount(job).value_or(0));
+  return count;
 }
 
 // Template and counts as the Workload has them, as a merge patch of spec.

@@ -1,6 +1,7 @@
 #include "jobs/workload_name.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <openssl/sha.h>
 
 #include <algorithm>
@@ -14,13 +15,13 @@ namespace {
 
 constexpr size_t kHashDigits = 5;
 
-std::string ShortHash(const std::string& text) {
+}  // namespace
+
+std::string ShortHash(const std::string& text, size_t digits) {
   std::array<unsigned char, SHA_DIGEST_LENGTH> digest{};
   SHA1(reinterpret_cast<const unsigned char*>(text.data()), text.size(), digest.data());
-  return fmt::format("{:02x}{:02x}{:02x}", digest[0], digest[1], digest[2]).substr(0, kHashDigits);
+  return fmt::format("{:02x}", fmt::join(digest, "")).substr(0, digits);
 }
-
-}  // namespace
 
 std::string WorkloadName(const WorkloadOwner& owner, size_t max_length) {
   std::string prefix = owner.kind + "-" + owner.name;
@@ -31,7 +32,7 @@ std::string WorkloadName(const WorkloadOwner& owner, size_t max_length) {
   prefix.resize(std::min(prefix.size(), max_length - kHashDigits - 1));
   std::string hashed = owner.kind + "\n" + owner.group + "\n" + owner.name + "\n" + owner.uid;
   if (!owner.extra.empty()) hashed += "\n" + owner.extra;
-  return prefix + "-" + ShortHash(hashed);
+  return prefix + "-" + ShortHash(hashed, kHashDigits);
 }
 
 std::string VariantName(const std::string& parent, const std::string& parent_uid,

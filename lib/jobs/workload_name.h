@@ -25,4 +25,7 @@ std::string WorkloadName(const WorkloadOwner& owner, size_t max_length = 253);
 std::string VariantName(const std::string& parent, const std::string& parent_uid,
                         const std::string& flavor, size_t max_length = 253);
 
+// The first digits of the SHA-1 of a text, in hexadecimal; at most 40.
+std::string ShortHash(const std::string& text, size_t digits);
+
 }  // namespace sluice::jobs

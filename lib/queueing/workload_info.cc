@@ -159,6 +159,8 @@ absl::Time QueueOrderTime(const api::Workload& workload, const OrderOptions& opt
       return TransitionTime(*evicted);
     }
     if (evicted->reason == "AdmissionCheck") return TransitionTime(*evicted);
+    // A gang that fell apart had its turn already and goes on first.
+    if (evicted->reason == "GangBroken") return absl::UnixEpoch();
   }
   if (!options.priority_sorting_within_cohort) {
     const api::Condition* preempted =

@@ -8,6 +8,7 @@
 #include "api/names.h"
 #include "jobs/construct.h"
 #include "jobs/job_kind.h"
+#include "reconcile/job_gang.h"
 #include "reconcile/job_slices.h"
 #include "reconcile/reconcilers.h"
 #include "reconcile/workload_parts.h"
@@ -50,7 +51,8 @@ class JobPass {
         now_(now),
         options_(StatusOptionsOf(world.settings())),
         prebuilt_(jobs::PrebuiltName(world.settings(), job.metadata)),
-        elastic_(IsElastic(world, job.metadata)) {}
+        elastic_(IsElastic(world, job.metadata)),
+        gang_(world, job, now) {}
 
   Plan Run() {
     auto pod_sets = BatchJob::PodSets(job_, jobs::PodTopologyOf(world_.settings().gates));
@@ -272,6 +274,10 @@ class JobPass {
       }
       if (BatchJob::Active(job_)) return true;
     }
+    if (const std::string refusal = gang_.Refusal(); !refusal.empty()) {
+      plan_.notes.push_back(JobNote(job_, true, "GangRefused", refusal));
+      return true;
+    }
     std::optional<jobs::Slice> slice;
     if (elastic_) slice = jobs::Slice{running_.get()};
     absl::StatusOr<jobs::NewWorkload> created =
@@ -329,8 +335,8 @@ class JobPass {
 
   bool PodsReady() {
     if (!world_.settings().wait_for_pods_ready) return false;
-    const bool ready = !Suspended() && BatchJob::PodsReady(job_);
-    std::optional<Json> status = PodsReadyStatus(*workload_, ready, now_);
+    const bool ready = BatchJob::PodsReady(job_) || gang_.Enough(*workload_);
+    std::optional<Json> status = PodsReadyStatus(*workload_, !Suspended() && ready, now_);
     if (!status.has_value()) return false;
     plan_.Add(OwnPartAction(*workload_, *std::move(status), api::kPodsReadyManager));
     return true;
@@ -347,7 +353,7 @@ class JobPass {
         return true;
       }
     }
-    if (Expired(*evicted)) return true;
+    if (gang_.Rest(*workload_, plan_) || Expired(*evicted)) return true;
     // Released: it may start again below only after a new admission. A suspended Job whose queue
     // changed must follow even now.
     if (!Has(*workload_, api::kQuotaReserved)) SyncQueueName();
@@ -384,8 +390,10 @@ class JobPass {
     const bool admitted = Has(*workload_, api::kAdmitted);
     if (!Suspended()) {
       // While a slice waits the one before it runs.
-      if (!admitted && running_ == nullptr) {
-        Stop(workload_.get(), "Not admitted by cluster queue");
+      if (!admitted) {
+        if (running_ == nullptr) Stop(workload_.get(), "Not admitted by cluster queue");
+      } else if (!gang_.KeepMinimum(*workload_, plan_)) {
+        gang_.Watch(*workload_, plan_);
       }
       return;
     }
@@ -409,12 +417,19 @@ class JobPass {
     };
     const auto infos = jobs::InfosOf(world_, *workload_);
     if (!infos.ok()) return fail(infos.status());
+    if (const std::string refusal = gang_.Refusal(); !refusal.empty()) {
+      return fail(absl::FailedPreconditionError(refusal));
+    }
     absl::StatusOr<jobs::JobPatch> patch = BatchJob::Start(job_, *infos);
     if (!patch.ok()) return fail(patch.status());
-    plan_.Add(JobPatchAction(job_, *std::move(patch)))
-        .notes.push_back(
-            JobNote(job_, false, "Started",
-                    "Admitted by clusterQueue " + workload_->status.admission->cluster_queue));
+    // The group is there before the first pod is.
+    if (gang_.Prepare(infos->front().count, plan_)) return;
+    gang_.AddToStart(infos->front().count, patch->body);
+    Write& write = plan_.Add(JobPatchAction(job_, *std::move(patch)));
+    write.notes.push_back(
+        JobNote(job_, false, "Started",
+                "Admitted by clusterQueue " + workload_->status.admission->cluster_queue));
+    for (Note& note : gang_.StartNotes()) write.notes.push_back(std::move(note));
   }
 
   void NotePendingChecks() {
@@ -436,6 +451,7 @@ class JobPass {
   std::vector<api::PodSet> pod_sets_;
   std::string prebuilt_;
   bool elastic_;
+  JobGang gang_;
   std::shared_ptr<const api::Workload> workload_;
   // Of an elastic Job: the slice that holds quota for what runs.
   std::shared_ptr<const api::Workload> running_;

@@ -65,6 +65,10 @@ void Operator::Step(const state::Event& event, absl::Time now) {
     OnReply(*reply, now);
   } else if (const auto* leader = std::get_if<state::LeaderChange>(&event)) {
     OnLeader(leader->leading, now);
+  } else if (const auto* features = std::get_if<state::ClusterFeatures>(&event)) {
+    state::Refs touched;
+    world_.SetFeatures(*features, touched);
+    if (leading_) dirty_.insert(touched.begin(), touched.end());
   }
 }
 

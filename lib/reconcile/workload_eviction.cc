@@ -70,7 +70,7 @@ bool WorkloadPass::Requeue() {
     return true;
   };
   if (reason == admission::kEvictedPodsReadyTimeout ||
-      reason == admission::kEvictedAdmissionCheck) {
+      reason == admission::kEvictedGangIncomplete || reason == admission::kEvictedAdmissionCheck) {
     return lift("BackoffFinished", "The workload backoff was finished");
   }
   // Not DeactivatedDueTo...: what the controller has given up on stays parked even when a user sets

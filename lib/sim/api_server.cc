@@ -9,6 +9,7 @@
 #include "api/schema.h"
 #include "base/check.h"
 #include "base/time.h"
+#include "sim/gang_rules.h"
 #include "sim/object_metadata.h"
 #include "sim/object_rules.h"
 #include "sim/webhook_view.h"
@@ -163,7 +164,11 @@ std::vector<Json> ApiServer::List(Kind kind) const {
 Reply ApiServer::Execute(const Action& action, absl::Time now) {
   Reply reply;
   const bool needs_object = action.verb != Verb::kCreate && action.verb != Verb::kApply;
-  if (!action.subresource.empty() && (action.subresource != "status" || !HasStatus(action.kind))) {
+  const bool unserved = action.kind == Kind::kPodGroup && !options_.features.pod_groups;
+  if (unserved) {
+    reply = Failure(404, "NotFound", "the server could not find the requested resource");
+  } else if (!action.subresource.empty() &&
+             (action.subresource != "status" || !HasStatus(action.kind))) {
     reply = Failure(404, "NotFound", "the server could not find the requested resource");
   } else if (needs_object && Find(action.kind, action.key) == nullptr) {
     reply = NotFoundReply(action.kind, action.key.name);
@@ -256,6 +261,7 @@ Reply ApiServer::Store(Kind kind, ObjectKey key, Json object, const std::string&
   DefaultBuiltin(kind, object);
   if (Reply reply = Mutate(kind, object); !reply.ok()) return reply;
   if (schema != nullptr) api::ApplyDefaults(object, *schema);
+  DropGatedFields(kind, options_.features, object);
   if (kind == Kind::kJob) AdoptJobTemplate(object);
   DropEmptyMetadata(object);
   if (Reply reply = Check(kind, "", nullptr, object); !reply.ok()) return reply;
@@ -513,7 +519,7 @@ Json ApiServer::Review(const std::string& prefix, Kind kind, const std::string& 
   for (char& c : path) c = c == '.' ? '-' : static_cast<char>(std::tolower(c));
   const auto paths = webhook::AdmissionPaths();
   if (std::find(paths.begin(), paths.end(), path) == paths.end()) return Json();
-  Json request = Json::MakeObject({{"uid", "sim"},
+  Json request = Json::MakeObject({{"uid", fmt::format("sim-{}", version_)},
                                    {"operation", old == nullptr ? "CREATE" : "UPDATE"},
                                    {"name", next.GetString("metadata", "name")},
                                    {"namespace", next.GetString("metadata", "namespace")},

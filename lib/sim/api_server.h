@@ -38,6 +38,7 @@ struct ApiServerOptions {
   // Uids follow from kind, name and instant instead of the order of the requests, so that runs in
   // which objects come in another order can be compared.
   bool uids_of_names = false;
+  state::ClusterFeatures features = {};
 };
 
 class ApiServer {
@@ -70,6 +71,8 @@ class ApiServer {
   // Writes that changed something.
   uint64_t versions() const { return version_; }
   void set_webhooks(bool on) { options_.webhooks = on; }
+  const state::ClusterFeatures& features() const { return options_.features; }
+  void set_features(const state::ClusterFeatures& features) { options_.features = features; }
 
  private:
   struct Stored {

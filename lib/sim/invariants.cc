@@ -156,6 +156,45 @@ Violations QuotaWatch::Check(const ApiServer& api) {
   return broken;
 }
 
+Violations GangWatch::Check(const ApiServer& api) {
+  Violations violations;
+  if (!api.features().pod_groups) return violations;  // then nobody promises it
+  absl::btree_map<ObjectKey, int64_t> bound;
+  absl::btree_map<ObjectKey, int64_t> done;
+  api.ForEach(Kind::kPod, [&](const Json& pod) {
+    const std::string group = pod.GetString("spec", "schedulingGroup", "podGroupName");
+    if (group.empty() || pod.GetString("spec", "nodeName").empty()) return;
+    const ObjectKey key{pod.GetString("metadata", "namespace"), group};
+    ++(pod.GetString("status", "phase") == "Succeeded" ? done : bound)[key];
+  });
+  for (const auto& [key, count] : bound) {
+    const int64_t before = bound_.contains(key) ? bound_.at(key) : 0;
+    const Json* group = api.Find(Kind::kPodGroup, key);
+    if (count <= before || group == nullptr) continue;
+    const Json* minimum = group->Find("spec", "schedulingPolicy", "gang", "minCount");
+    if (minimum == nullptr) continue;
+    if (count < minimum->AsInt()) {
+      violations.push_back(fmt::format("{} pods of gang {} were bound, of {}", count,
+                                       key.ToString(), minimum->AsInt()));
+    }
+    const Json* owners = group->Find("metadata", "ownerReferences");
+    if (before > 0 || done.contains(key) || owners == nullptr) continue;
+    const std::string owner = owners->AsArray().front().GetString("name");
+    const Json* job = api.Find(Kind::kJob, {key.ns, owner});
+    if (job == nullptr || job->GetString("metadata", "annotations", api::kGangMode).empty())
+      continue;
+    const Json* parallelism = job->Find("spec", "parallelism");
+    const Json* completions = job->Find("spec", "completions");
+    int64_t pods = parallelism == nullptr ? 1 : parallelism->AsInt();
+    if (completions != nullptr) pods = std::min(pods, completions->AsInt());
+    if (count < pods) {
+      violations.push_back(fmt::format("Job {} started with {} of {} pods", owner, count, pods));
+    }
+  }
+  bound_ = std::move(bound);
+  return violations;
+}
+
 Violations CheckJobs(const ApiServer& api) {
   Violations broken;
   absl::btree_map<std::string, std::string> holders;

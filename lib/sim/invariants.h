@@ -32,6 +32,18 @@ class QuotaWatch {
   absl::btree_map<std::string, int64_t> last_;  // "queue/flavor/resource"
 };
 
+// Where PodGroups are served, a gang is all or nothing: when pods of a PodGroup were bound, its
+// minimum is reached, pods that ran before and ended well counting with the others; and the
+// PodGroup of a Job asks for no fewer pods than the Job runs when its first pod is bound, unless
+// the user said so.
+class GangWatch {
+ public:
+  Violations Check(const ApiServer& api);
+
+ private:
+  absl::btree_map<ObjectKey, int64_t> bound_;
+};
+
 // A Job has at most one Workload that holds quota, an admission is whole, and no Job is finished
 // twice.
 Violations CheckJobs(const ApiServer& api);

@@ -84,7 +84,10 @@ void JobController::Run(absl::Time now) {
     const bool same = job != nullptr && job->GetString("metadata", "uid") == it->second.uid;
     it = same ? std::next(it) : jobs_.erase(it);
   }
-  for (const Json& job : api_.List(Kind::kJob)) Reconcile(job, now);
+  for (const Json& job : api_.List(Kind::kJob)) {
+    if (options_.pod_objects) SyncPodGroup(job, now);
+    Reconcile(job, now);
+  }
 }
 
 void JobController::Reconcile(const Json& job, absl::Time now) {
@@ -97,7 +100,7 @@ void JobController::Reconcile(const Json& job, absl::Time now) {
     state.succeeded = Number(job, "status", "succeeded", 0);
     state.failed_pods = Number(job, "status", "failed", 0);
   }
-  StartUngated(state, job, now);
+  SyncPods(state, job, now);
   AdvancePods(state, job, now);
   FailPods(state, job);
   if (Ended(job) || !job.GetString("metadata", "deletionTimestamp").empty() || Suspended(job)) {
@@ -106,7 +109,7 @@ void JobController::Reconcile(const Json& job, absl::Time now) {
     MakePods(state, job, now);
     AdvancePods(state, job, now);
   }
-  DropObjects(state, key, now);
+  RemoveObjects(state, job, now);
   Json status = StatusOf(state, job, now);
   const Json* old = job.Find("status");
   if (old != nullptr ? *old == status : status.AsObject().empty()) return;
@@ -130,6 +133,7 @@ void JobController::AdvancePods(JobState& state, const Json& job, absl::Time now
       continue;
     }
     ++state.succeeded;
+    if (!pod.object.empty()) state.done.push_back(pod.object);
     if (Indexed(job)) state.completed_indexes.push_back(pod.index);
   }
   std::erase_if(state.pods,
@@ -151,56 +155,6 @@ void JobController::SetTimes(Pod& pod, const Json& job, absl::Time now) const {
   pod.ends_at = now + TimeOf(job, kRunSecondsAnnotation, pod.index, absl::InfiniteDuration());
 }
 
-void JobController::StartUngated(JobState& state, const Json& job, absl::Time now) {
-  const std::string ns = job.GetString("metadata", "namespace");
-  for (Pod& pod : state.pods) {
-    if (!pod.gated) continue;
-    const Json* object = api_.Find(Kind::kPod, {ns, pod.object});
-    if (object == nullptr) continue;
-    const Json* gates = object->Find("spec", "schedulingGates");
-    if (gates != nullptr && !gates->AsArray().empty()) continue;
-    pod.gated = false;
-    SetTimes(pod, job, now);
-  }
-}
-
-void JobController::CreateObject(JobState& state, Pod& pod, const Json& job, absl::Time now) {
-  pod.object = fmt::format("{}-{}", job.GetString("metadata", "name"), state.named++);
-  pod.gated = true;
-  pod.ready_at = pod.ends_at = absl::InfiniteFuture();
-  state::Action action;
-  action.verb = state::Verb::kCreate;
-  action.kind = Kind::kPod;
-  action.key = {job.GetString("metadata", "namespace"), pod.object};
-  action.body = *job.Find("spec", "template");
-  action.body["metadata"].Set("name", pod.object);
-  action.body["metadata"].Set(
-      "ownerReferences",
-      Json::MakeArray({Json::MakeObject({{"apiVersion", "batch/v1"},
-                                         {"kind", "Job"},
-                                         {"name", job.GetString("metadata", "name")},
-                                         {"uid", job.GetString("metadata", "uid")},
-                                         {"controller", true}})}));
-  action.field_manager = "kube-controller-manager";
-  if (api_.Execute(action, now).ok()) state.objects.push_back(pod.object);
-}
-
-// Pods that are there no more leave no object behind.
-void JobController::DropObjects(JobState& state, const ObjectKey& job, absl::Time now) {
-  std::erase_if(state.objects, [&](const std::string& name) {
-    const bool lives = std::any_of(state.pods.begin(), state.pods.end(),
-                                   [&](const Pod& pod) { return pod.object == name; });
-    if (lives) return false;
-    state::Action action;
-    action.verb = state::Verb::kDelete;
-    action.kind = Kind::kPod;
-    action.key = {job.ns, name};
-    action.field_manager = "kube-controller-manager";
-    api_.Execute(action, now);
-    return true;
-  });
-}
-
 void JobController::MakePods(JobState& state, const Json& job, absl::Time now) {
   const Json* gates = job.Find("spec", "template", "spec", "schedulingGates");
   const bool gated = gates != nullptr && !gates->AsArray().empty();
@@ -213,14 +167,14 @@ void JobController::MakePods(JobState& state, const Json& job, absl::Time now) {
     Pod pod;
     pod.index = state.started++;
     SetTimes(pod, job, now);
-    if (gated) CreateObject(state, pod, job, now);
+    if (gated || options_.pod_objects) MakeObject(pod, state, job, now);
     state.pods.push_back(pod);
   }
   // Those that did not start yet go first.
   for (const bool waiting : {true, false}) {
     for (Pod& pod : state.pods) {
       if (live <= wanted) break;
-      if (pod.gone_at != absl::InfiniteFuture() || pod.gated != waiting) continue;
+      if (pod.gone_at != absl::InfiniteFuture() || pod.waiting != waiting) continue;
       pod.gone_at = now;
       --live;
     }

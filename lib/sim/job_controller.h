@@ -11,8 +11,11 @@
 // fail and the Job controller replaces each by the next one.
 // A Job that becomes suspended loses its pods; they count as active for the time of the annotation
 // sluice.dev/stop-seconds (else of the option), then status.active is 0 and Suspended is True.
-// Pods are not API objects here. Any node fits. Only those of a Job whose template has scheduling
-// gates are: they do not start before the last gate has been taken off.
+// Pods are no API objects and any node fits, with two exceptions. Those of a Job whose template has
+// scheduling gates are objects, and start when the last gate has been taken off. With the option
+// pod_objects all are, a scheduler has to bind them, they go when their node goes, and a Job with
+// spec.scheduling gets a PodGroup whose minimum follows the Job. The times of a pod count from its
+// start; the objects of those that succeeded stay.
 //
 // Writes only the status of Jobs, and only when it differs. Everything but the pods' start times
 // can be seen in the API. Single thread, deterministic. Source: Kubernetes documentation, "Jobs".
@@ -37,6 +40,7 @@ inline constexpr char kFailedPodsAnnotation[] = "sluice.dev/failed-pods";
 struct JobControllerOptions {
   absl::Duration readiness_delay = absl::ZeroDuration();
   absl::Duration stop_time = absl::ZeroDuration();
+  bool pod_objects = false;
 };
 
 class JobController {
@@ -56,8 +60,8 @@ class JobController {
     absl::Time ends_at = absl::InfiniteFuture();
     absl::Time gone_at = absl::InfiniteFuture();  // set when it is being stopped
     int64_t index = 0;
-    std::string object;  // the name of its API object, "" for none
-    bool gated = false;
+    std::string object;    // the name of its API object, "" for none
+    bool waiting = false;  // for its last scheduling gate to go, or for its node
   };
   struct JobState {
     std::string uid;
@@ -67,18 +71,22 @@ class JobController {
     int64_t failed_pods = 0;
     std::vector<int64_t> completed_indexes;
     bool failed = false;
-    std::vector<std::string> objects;  // of pods, as far as they exist
-    int64_t named = 0;                 // pods that got a name so far
+    int64_t objects = 0;            // ever made
+    std::vector<std::string> done;  // names of objects of pods that succeeded
   };
 
   void Reconcile(const api::Json& job, absl::Time now);
   void AdvancePods(JobState& state, const api::Json& job, absl::Time now) const;
+  // Pods that are objects: what became of them, and making and deleting them.
+  void SyncPods(JobState& state, const api::Json& job, absl::Time now);
+  void MakeObject(Pod& pod, JobState& state, const api::Json& job, absl::Time now);
+  void SetTimes(Pod& pod, const api::Json& job, absl::Time now) const;
+  void DeleteObject(const std::string& ns, const Pod& pod, absl::Time now);
+  void SyncPodGroup(const api::Json& job, absl::Time now);
+  void RemoveObjects(JobState& state, const api::Json& job, absl::Time now);
+
   void FailPods(JobState& state, const api::Json& job) const;
   void MakePods(JobState& state, const api::Json& job, absl::Time now);
-  void StartUngated(JobState& state, const api::Json& job, absl::Time now);
-  void CreateObject(JobState& state, Pod& pod, const api::Json& job, absl::Time now);
-  void DropObjects(JobState& state, const ObjectKey& job, absl::Time now);
-  void SetTimes(Pod& pod, const api::Json& job, absl::Time now) const;
   void StopPods(JobState& state, const api::Json& job, absl::Time now) const;
   api::Json StatusOf(const JobState& state, const api::Json& job, absl::Time now) const;
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "api/schema.h"
+#include "sim/gang_rules.h"
 
 namespace sluice::sim {
 namespace {
@@ -135,6 +136,7 @@ std::vector<std::string> JobErrors(const std::string& subresource, const Json* o
     errors.push_back(
         "spec.template.spec.restartPolicy: Required value: valid values: \"OnFailure\", \"Never\"");
   }
+  for (std::string& error : JobSchedulingErrors(old, next)) errors.push_back(std::move(error));
   if (old == nullptr) return errors;
   if (subresource == "status") {
     if (old->Has("status") && old->Find("status")->Has("startTime") &&
@@ -290,6 +292,7 @@ bool HasStatus(Kind kind) {
 void DefaultBuiltin(Kind kind, Json& object) {
   if (kind == Kind::kJob) DefaultJob(object);
   if (kind == Kind::kPod) DefaultPod(object);
+  if (kind == Kind::kPodGroup) DefaultPodGroup(object);
   if (kind == Kind::kNamespace) {
     object["metadata"]["labels"].Set("kubernetes.io/metadata.name",
                                      object.GetString("metadata", "name"));
@@ -323,6 +326,8 @@ std::vector<std::string> RuleErrors(Kind kind, const std::string& subresource, c
       return PodErrors(subresource, old, next);
     case Kind::kWorkload:
       return WorkloadErrors(old, next);
+    case Kind::kPodGroup:
+      return PodGroupErrors(old, next);
     case Kind::kLocalQueue:
       return unchanged("clusterQueue", "clusterQueue cannot be changed");
     case Kind::kAdmissionCheck:

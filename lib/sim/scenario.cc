@@ -157,6 +157,13 @@ class Player {
         return InvalidArgument("\"{}\" is no number of replicas", value);
       }
       options_.replicas = static_cast<size_t>(replicas);
+    } else if (key == "nativeGangs") {
+      if (value != "jobs" && value != "podgroups" && value != "off") {
+        return InvalidArgument("\"{}\" is none of jobs, podgroups and off", value);
+      }
+      options_.api.features = {value != "off", value == "jobs"};
+    } else if (key == "scheduler" && value == "on") {
+      options_.jobs.pod_objects = true;
     } else if (key == "readiness") {
       ASSIGN_OR_RETURN(options_.jobs.readiness_delay, ParseDuration(value));
     } else if (key == "stop") {
@@ -290,6 +297,9 @@ class Player {
       sim_->Start();
     } else if (verb == "crash") {
       sim_->Crash(0);
+    } else if (verb == "features") {
+      if (words.size() < 2) return InvalidArgument("features needs jobs, podgroups or off");
+      sim_->SetFeatures({words[1] != "off", words[1] == "jobs"});
     } else if (verb == "relist") {
       sim_->Relist(0);
     } else if (verb == "leader") {

@@ -24,16 +24,18 @@
 // Timeline commands: create OBJECT; yaml; patch KIND [NS/]NAME JSON; status KIND [NS/]NAME JSON;
 // delete KIND [NS/]NAME [foreground]; activate JOB; deactivate JOB; check JOB CHECK STATE
 // [message="..."] [after=SECONDS]; start (the controller starts; at once when the timeline has
-// none); crash; leader N; relist; settled (a new controller must have nothing to do); explain JOB
-// [json] (why it waits); show [cq lq cohort wl job pod flavor check event]. Settings:
+// none); crash; leader N; relist; features WORD (as nativeGangs below, from now on); settled (a new
+// controller must have nothing to do); explain JOB [json] (why it waits);
+// show [cq lq cohort wl job pod podgroup flavor check event]. Settings:
 // manageJobsWithoutQueueName, waitForPodsReady=off, waitForPodsReady.FIELD (timeout,
 // recoveryTimeout, blockAdmission, timestamp, backoffLimitCount, backoffBaseSeconds,
 // backoffMaxSeconds; recoveryTimeout follows timeout until it is given), retention.afterFinished,
 // retention.afterDeactivated, excludeResources=PREFIX, pods=on (the pod integration),
 // copyLabel=KEY, transform=INPUT:STRATEGY[:OUTPUT*FACTOR,...], quotaCheck=IgnoreUndeclared,
 // fairSharing=on (both strategies) or their names, replicas, readiness=DURATION, stop=DURATION,
-// gate.NAME=BOOL, admissionFairSharing.KEY (halfLife, sampling, weight.RESOURCE; any of them turns
-// it on).
+// gate.NAME=BOOL, nativeGangs=jobs (the Job controller makes PodGroups), podgroups (only they are
+// served) or off, scheduler=on (pods of Jobs are objects that a scheduler binds to nodes),
+// admissionFairSharing.KEY (halfLife, sampling, weight.RESOURCE; any of them turns it on).
 //
 // A mistake in the file is an error that names its line. Pure; deterministic.
 #pragma once

@@ -168,6 +168,20 @@ std::string Seconds(const std::string& text, absl::Time start) {
   return fmt::format("{}s", absl::ToInt64Seconds(*time - start));
 }
 
+// What is known of the pods as a whole.
+std::string OfPods(const Json& workload) {
+  std::string text;
+  const Json* ready = Condition(workload, api::kPodsReady);
+  const std::string reason = ready == nullptr ? "" : ready->GetString("reason");
+  if (Is(ready, "True")) text += reason == "Recovered" ? "; pods ready again" : "; pods ready";
+  if (reason == "WaitForRecovery") text += "; pods recovering";
+  if (const Json* intact = Condition(workload, api::kGangIntact)) {
+    text +=
+        fmt::format("; gang {} ({})", intact->GetString("reason"), intact->GetString("message"));
+  }
+  return text;
+}
+
 std::string Extras(const Json& workload, absl::Time start) {
   std::string text;
   const auto add = [&](const std::string& part) { text += "; " + part; };
@@ -205,11 +219,7 @@ std::string Extras(const Json& workload, absl::Time start) {
       add(fmt::format("reclaimable {} {}", pod.GetString("name"), pod.Find("count")->AsInt()));
     }
   }
-  if (const Json* ready = Condition(workload, api::kPodsReady)) {
-    const std::string reason = ready->GetString("reason");
-    if (Is(ready, "True")) add(reason == "Recovered" ? "pods ready again" : "pods ready");
-    if (reason == "WaitForRecovery") add("pods recovering");
-  }
+  text += OfPods(workload);
   if (const int64_t priority = Int(workload, "spec", "priority"); priority != 0) {
     add(fmt::format("priority {}", priority));
   }
@@ -298,6 +308,9 @@ std::string ShowPod(const Json& pod) {
   if (!pod.GetString("metadata", "deletionTimestamp").empty()) text += ", deleting";
   const bool managed = pod.GetString("metadata", "labels", api::kManagedLabel) == "true";
   if (managed && pod.Find("metadata", "finalizers") == nullptr) text += ", let go";
+  const std::string group = pod.GetString("spec", "schedulingGroup", "podGroupName");
+  const std::string node = pod.GetString("spec", "nodeName");
+  if (!group.empty()) text += ", in " + group + (node.empty() ? "" : " on " + node);
   return managed ? text : text + ", not managed";
 }
 
@@ -335,6 +348,17 @@ std::string ShowCohort(const Json& cohort) {
     }
   }
   return text + Share(cohort);
+}
+
+std::string ShowPodGroup(const Json& group) {
+  const Json* minimum = group.Find("spec", "schedulingPolicy", "gang", "minCount");
+  std::string text = minimum == nullptr ? "basic" : fmt::format("gang of {}", minimum->AsInt());
+  const Json* mode = group.Find("spec", "disruptionMode");
+  if (mode != nullptr && mode->Has("all")) text += ", all or none";
+  const std::string priority = group.GetString("spec", "priorityClassName");
+  if (!priority.empty()) text += ", priority class " + priority;
+  const Json* scheduled = Condition(group, "PodGroupInitiallyScheduled");
+  return scheduled == nullptr ? text : text + ", " + scheduled->GetString("reason");
 }
 
 std::string ShowOther(const Json& object) {
@@ -378,6 +402,9 @@ std::string ShowAll(const ApiServer& api, Kind kind, absl::Time start) {
         break;
       case Kind::kPod:
         lines.push_back(fmt::format("  pod {}: {}\n", Name(object), ShowPod(object)));
+        break;
+      case Kind::kPodGroup:
+        lines.push_back(fmt::format("  podgroup {}: {}\n", Name(object), ShowPodGroup(object)));
         break;
       case Kind::kEvent:
         lines.push_back(fmt::format("  event {}\n", ShowEvent(object)));

@@ -78,7 +78,8 @@ Simulation::Simulation(SimulationOptions options)
       now_(options_.start),
       api_(options_.settings, options_.api),
       jobs_(api_, options_.jobs),
-      pods_(api_, options_.jobs) {
+      pods_(api_, options_.jobs),
+      scheduler_(api_) {
   api_.SetListener([this](const ObjectEvent& event) { OnApiEvent(event); });
 }
 
@@ -103,6 +104,7 @@ void Simulation::Boot(size_t index) {
   replica.crashed = false;
   replica.controller = std::make_unique<reconcile::Operator>(options_.settings, options_.controller,
                                                              replica, &replica);
+  replica.controller->Step(api_.features(), now_);
   ListInto(replica);
   if (leader_ == static_cast<int>(index)) {
     replica.controller->Step(state::LeaderChange{true}, now_);
@@ -111,12 +113,28 @@ void Simulation::Boot(size_t index) {
 
 void Simulation::ListInto(Replica& replica) {
   using Type = ObjectEvent::Type;
-  for (const Kind kind : state::World::WatchedKinds(options_.settings)) {
+  std::vector<Kind> kinds = state::World::WatchedKinds(options_.settings);
+  if (Watched(Kind::kPodGroup)) kinds.push_back(Kind::kPodGroup);
+  for (const Kind kind : kinds) {
     replica.controller->Step(ObjectEvent{Type::kListBegin, kind, {}}, now_);
     for (Json& object : api_.List(kind)) {
       replica.controller->Step(ObjectEvent{Type::kUpsert, kind, std::move(object)}, now_);
     }
     replica.controller->Step(ObjectEvent{Type::kListEnd, kind, {}}, now_);
+  }
+}
+
+bool Simulation::Watched(Kind kind) const {
+  if (kind == Kind::kPodGroup) return api_.features().pod_groups;
+  const std::vector<Kind> kinds = state::World::WatchedKinds(options_.settings);
+  return std::find(kinds.begin(), kinds.end(), kind) != kinds.end();
+}
+
+void Simulation::SetFeatures(const state::ClusterFeatures& features) {
+  api_.set_features(features);
+  for (size_t i = 0; i < replicas_.size(); ++i) {
+    replicas_[i]->controller->Step(features, now_);
+    Relist(i);
   }
 }
 
@@ -234,11 +252,14 @@ void Simulation::Schedule(absl::Time time, Arrival arrival) {
 
 void Simulation::OnApiEvent(const ObjectEvent& event) {
   if (api_observer_) api_observer_(event);
-  if (event.kind == Kind::kJob || event.kind == Kind::kPod) {
+  const bool of_pods = event.kind == Kind::kPod || event.kind == Kind::kNode;
+  if (event.kind == Kind::kJob || of_pods) {
     jobs_due_ = std::min(jobs_due_, now_ + options_.controller_latency);
   }
-  const std::vector<Kind> kinds = state::World::WatchedKinds(options_.settings);
-  if (std::find(kinds.begin(), kinds.end(), event.kind) == kinds.end()) return;
+  if (options_.jobs.pod_objects && (of_pods || event.kind == Kind::kPodGroup)) {
+    scheduler_due_ = std::min(scheduler_due_, now_ + options_.controller_latency);
+  }
+  if (!Watched(event.kind)) return;
   for (const auto& replica : replicas_) {
     Schedule(now_ + options_.watch_latency,
              {replica->index, replica->incarnation, Event(event), false, false, false});
@@ -331,7 +352,8 @@ void Simulation::RunReplica(Replica& replica) {
 }
 
 absl::Time Simulation::NextTime() const {
-  absl::Time next = std::min({jobs_due_, jobs_.NextDue(), pods_.NextDue(), garbage_due_});
+  absl::Time next = std::min({jobs_due_, jobs_.NextDue(), pods_.NextDue(), garbage_due_,
+                              scheduler_due_, scheduler_.NextDue()});
   if (api_.HasGarbage() && garbage_due_ == absl::InfiniteFuture()) {
     next = std::min(next, now_ + options_.controller_latency);
   }
@@ -368,10 +390,14 @@ bool Simulation::Step() {
   } else if (garbage_due_ <= now_) {
     garbage_due_ = absl::InfiniteFuture();
     api_.CollectGarbage(now_);
+  } else if (scheduler_due_ <= now_ || scheduler_.NextDue() <= now_) {
+    scheduler_due_ = absl::InfiniteFuture();
+    scheduler_.Run(now_);
   } else if (jobs_due_ <= now_ || jobs_.NextDue() <= now_ || pods_.NextDue() <= now_) {
     jobs_due_ = absl::InfiniteFuture();
     jobs_.Run(now_);
-    pods_.Run(now_);
+    // Otherwise a scheduler binds them, and those of Jobs are run by the Job controller.
+    if (!options_.jobs.pod_objects) pods_.Run(now_);
   } else {
     for (const auto& replica : replicas_) {
       if (replica->controller->NextDue(now_) <= now_) RunReplica(*replica);
@@ -400,7 +426,8 @@ bool Simulation::ReplicaBusy(size_t index) const {
 }
 
 bool Simulation::Settled() const {
-  if (!arrivals_.empty() || api_.HasGarbage() || jobs_due_ <= now_ || garbage_due_ <= now_) {
+  if (!arrivals_.empty() || api_.HasGarbage() || jobs_due_ <= now_ || garbage_due_ <= now_ ||
+      scheduler_due_ <= now_ + options_.controller_latency) {
     return false;
   }
   for (size_t i = 0; i < replicas_.size(); ++i) {
@@ -416,6 +443,7 @@ void Simulation::CheckStep() {
     for (std::string& text : quota_watch_.Check(api_)) Violation(std::move(text));
     for (std::string& text : tree_watch_.Check(api_, now_)) Violation(std::move(text));
     for (std::string& text : CheckJobs(api_)) Violation(std::move(text));
+    for (std::string& text : gang_watch_.Check(api_)) Violation(std::move(text));
   }
   if (std::exchange(world_changed_, false)) {
     for (const auto& replica : replicas_) {
@@ -476,7 +504,10 @@ void Simulation::CheckSettled() {
   Collector collector;
   reconcile::Operator probe(options_.settings, options_.controller, collector, nullptr);
   using Type = ObjectEvent::Type;
-  for (const Kind kind : state::World::WatchedKinds(options_.settings)) {
+  probe.Step(api_.features(), now_);
+  std::vector<Kind> kinds = state::World::WatchedKinds(options_.settings);
+  if (Watched(Kind::kPodGroup)) kinds.push_back(Kind::kPodGroup);
+  for (const Kind kind : kinds) {
     probe.Step(ObjectEvent{Type::kListBegin, kind, {}}, now_);
     for (Json& object : api_.List(kind)) {
       probe.Step(ObjectEvent{Type::kUpsert, kind, std::move(object)}, now_);

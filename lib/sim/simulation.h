@@ -29,6 +29,7 @@
 #include "sim/job_controller.h"
 #include "sim/pod_runner.h"
 #include "sim/quota_invariants.h"
+#include "sim/scheduler.h"
 #include "state/settings.h"
 
 namespace sluice::sim {
@@ -80,6 +81,8 @@ class Simulation {
 
   // Starts the replicas; the first one leads. Before that the API has no controller.
   void Start();
+  // The API server is started anew with other features; the replicas find out.
+  void SetFeatures(const state::ClusterFeatures& features);
   // Another replica takes over; -1: nobody leads.
   void SetLeader(int replica);
   int leader() const { return leader_; }
@@ -143,6 +146,7 @@ class Simulation {
   void CatchUp(Replica& replica);
   void RestartCrashed();
   bool ReplicaBusy(size_t replica) const;
+  bool Watched(api::Kind kind) const;
   void CheckStep();
   bool OnlyRewords(const state::Action& action) const;
   void Violation(std::string text);
@@ -157,6 +161,9 @@ class Simulation {
   absl::btree_map<std::pair<absl::Time, uint64_t>, Arrival> arrivals_;
   uint64_t sequence_ = 0;
   absl::Time jobs_due_ = absl::InfiniteFuture();
+  Scheduler scheduler_;
+  absl::Time scheduler_due_ = absl::InfiniteFuture();
+  GangWatch gang_watch_;
   absl::Time garbage_due_ = absl::InfiniteFuture();
   FaultHook fault_hook_;
   ApiServer::Listener api_observer_;

@@ -49,6 +49,7 @@ class JobLookup : public webhook::OwnerLookup {
 webhook::View ViewOf(const ApiServer& api, const state::Settings& settings) {
   webhook::View view;
   view.settings = &settings;
+  view.features = api.features();
   webhook::NamespaceViews namespaces;
   api.ForEach(Kind::kNamespace, [&](const Json& ns) {
     webhook::NamespaceView entry;

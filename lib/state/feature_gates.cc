@@ -57,6 +57,8 @@ constexpr GateInfo kGates[] = {
     {"MultiKueueManagerQuotaAutomation", Stage::kAlpha, false, Support::kNotYet, ""},
     {"MultiKueueOrchestratedPreemption", Stage::kAlpha, false, Support::kSwitch, ""},
     {"MultiKueueRemoteSpecSync", Stage::kBeta, true, Support::kNotYet, ""},
+    // Ours, not Kueue's: new Jobs become gangs of kube-scheduler where the cluster has them.
+    {"NativeGangs", Stage::kAlpha, false, Support::kSwitch, ""},
     {"PartialAdmission", Stage::kBeta, true, Support::kSwitch, ""},
     {"PodIntegrationValidateGroupOwner", Stage::kBeta, true, Support::kSwitch, ""},
     {"PrioritizePreemptorWorkloads", Stage::kAlpha, false, Support::kSwitch, ""},

@@ -22,7 +22,7 @@
 namespace sluice::state {
 
 // The number of rows of the table.
-inline constexpr std::size_t kFeatureGateCount = 80;
+inline constexpr std::size_t kFeatureGateCount = 81;
 
 struct GateInfo {
   enum class Stage { kAlpha, kBeta, kGa, kDeprecated };

@@ -45,7 +45,16 @@ struct LeaderChange {
   bool leading = false;
 };
 
-using Event = std::variant<ObjectEvent, Reply, LeaderChange>;
+// What the API server can do beyond what every one can, as it was found out last.
+struct ClusterFeatures {
+  // PodGroups of scheduling.k8s.io/v1beta1 are served and may be read and written.
+  bool pod_groups = false;
+  // spec.scheduling of a Job is kept, so that the Job controller makes a PodGroup for it.
+  bool job_scheduling = false;
+  bool operator==(const ClusterFeatures&) const = default;
+};
+
+using Event = std::variant<ObjectEvent, Reply, LeaderChange, ClusterFeatures>;
 
 enum class Verb { kCreate, kUpdate, kMergePatch, kJsonPatch, kApply, kDelete };
 

@@ -67,8 +67,12 @@ std::string EncodeEvent(const Event& event, absl::Time time) {
                                         {"reason", reply->reason},
                                         {"message", reply->message},
                                         {"object", reply->object}}));
+  } else if (const auto* leader = std::get_if<LeaderChange>(&event)) {
+    json.Set("leading", leader->leading);
   } else {
-    json.Set("leading", std::get<LeaderChange>(event).leading);
+    const auto& features = std::get<ClusterFeatures>(event);
+    json.Set("features", Json::MakeObject({{"podGroups", features.pod_groups},
+                                           {"jobScheduling", features.job_scheduling}}));
   }
   return json.Text();
 }
@@ -83,8 +87,13 @@ absl::StatusOr<RecordedEvent> DecodeEvent(const std::string& line) {
     recorded.event = DecodeReply(*reply);
   } else if (const Json* leading = json.Find("leading")) {
     recorded.event = LeaderChange{leading->AsBool()};
+  } else if (const Json* features = json.Find("features")) {
+    const Json* groups = features->Find("podGroups");
+    const Json* scheduling = features->Find("jobScheduling");
+    recorded.event = ClusterFeatures{groups != nullptr && groups->AsBool(),
+                                     scheduling != nullptr && scheduling->AsBool()};
   } else {
-    return InvalidArgument("the line has none of object, reply and leading");
+    return InvalidArgument("the line has none of object, reply, leading and features");
   }
   return recorded;
 }

@@ -144,6 +144,7 @@ std::vector<api::Kind> World::WatchedKinds(const Settings& settings) {
 }
 
 bool World::Watches(api::Kind kind) const {
+  if (kind == api::Kind::kPodGroup) return features_.pod_groups;
   return std::find(kinds_.begin(), kinds_.end(), kind) != kinds_.end();
 }
 
@@ -188,6 +189,8 @@ void World::WithStore(api::Kind kind, Visit visit) {
       return visit(priority_classes_);
     case api::Kind::kRuntimeClass:
       return visit(runtime_classes_);
+    case api::Kind::kPodGroup:
+      return visit(pod_groups_);
     default:
       SLUICE_CHECK(false, "kind {} is not watched", api::InfoOf(kind).name);
   }
@@ -232,6 +235,12 @@ void World::FinishList(Store<T>& store, api::Kind kind, absl::Time now, Refs& to
   }
   absl::erase_if(unreadable_,
                  [&](const Ref& ref) { return ref.kind == kind && !seen.contains(ref.key); });
+  if (kind == api::Kind::kPodGroup) {
+    // Nobody waits for these but the Jobs that name one.
+    pod_groups_listed_ = true;
+    for (const auto& [key, jobs] : jobs_by_pod_group_) TouchJobsOf(key, touched);
+    return;
+  }
   MarkSynced(kind);
   if (kind == api::Kind::kNode && !std::exchange(nodes_listed_, true)) NoteNodesListed(touched);
 }
@@ -286,8 +295,12 @@ std::optional<Rejection> World::Take(Store<T>& store, const ObjectEvent& event, 
 template <typename T>
 void World::Changed(const ObjectKey& key, const std::shared_ptr<const T>& before,
                     const std::shared_ptr<const T>& after, absl::Time now, Refs& touched) {
-  // Job and PriorityClass need nothing here: their own key is touched.
-  if constexpr (std::is_same_v<T, api::Workload>) {
+  // A PriorityClass needs nothing here: its own key is touched.
+  if constexpr (std::is_same_v<T, api::Job>) {
+    IndexPodGroup(key, before.get(), after.get(), touched);
+  } else if constexpr (std::is_same_v<T, api::PodGroup>) {
+    TouchJobsOf(key, touched);
+  } else if constexpr (std::is_same_v<T, api::Workload>) {
     WorkloadChanged(key, before.get(), after.get(), now, touched);
   } else if constexpr (std::is_same_v<T, api::ClusterQueue>) {
     ClusterQueueChanged(key.name, before.get(), after, touched);

@@ -84,6 +84,7 @@ class World {
   // NeedsNodes says so.
   static const std::vector<api::Kind>& WatchedKinds();
   static std::vector<api::Kind> WatchedKinds(const Settings& settings);
+  // One of them, or PodGroup while the API server serves it.
   bool Watches(api::Kind kind) const;
   // Pods are watched for elastic jobs: those with the label kueue.x-k8s.io/managed: "elastic".
   // Decisions about admission do not depend on them.
@@ -94,6 +95,15 @@ class World {
   // All nodes and pods were listed, so that it is known what is free. Until then nothing is
   // admitted to ClusterQueues that have a topology.
   bool NodesKnown() const { return nodes_listed_ && pods_listed_; }
+
+  // What the API server can do. Without PodGroups those that were known are forgotten.
+  void SetFeatures(const ClusterFeatures& features, Refs& touched);
+  const ClusterFeatures& features() const { return features_; }
+  // PodGroups are served and all of them are known.
+  bool PodGroupsKnown() const { return features_.pod_groups && pod_groups_listed_; }
+  const Store<api::PodGroup>& pod_groups() const { return pod_groups_; }
+  // Jobs whose pods name that PodGroup in their template.
+  std::vector<ObjectKey> JobsOfPodGroup(const ObjectKey& pod_group) const;
 
   // Counts `admitted` (the workload as it will be once the write lands) from now on.
   void Assume(std::shared_ptr<const api::Workload> admitted);
@@ -261,6 +271,9 @@ class World {
   void LocalQueueChanged(const ObjectKey& key, const api::LocalQueue* before,
                          const api::LocalQueue* after, absl::Time now, Refs& touched);
 
+  void IndexPodGroup(const ObjectKey& job_key, const api::Job* before, const api::Job* after,
+                     Refs& touched);
+  void TouchJobsOf(const ObjectKey& pod_group, Refs& touched) const;
   void FollowEvictions(const api::Workload* before, const api::Workload* after, absl::Time now);
   void IndexWorkload(const ObjectKey& key, const api::Workload* before, const api::Workload* after);
   // Brings totals and quota in line with the workload as it is (or is assumed to be).
@@ -315,6 +328,10 @@ class World {
   Store<api::LimitRange> limit_ranges_;
   Store<api::PriorityClass> priority_classes_;
   Store<api::RuntimeClass> runtime_classes_;
+  Store<api::PodGroup> pod_groups_;
+  ClusterFeatures features_;
+  bool pod_groups_listed_ = false;
+  absl::btree_map<ObjectKey, absl::btree_set<ObjectKey>> jobs_by_pod_group_;
   api::TemplatePool templates_;  // of Workloads, Jobs and pods
 
   std::vector<api::Kind> kinds_;  // to be watched

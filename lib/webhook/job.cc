@@ -196,6 +196,7 @@ absl::StatusOr<PatchOps> DefaultJob(const Request& request, const View& view) {
   if (IsElasticJob(view, job.metadata) && !IsNotYet(kElasticGate)) {
     AddElasticGate(*request.object, &ops);
   }
+  if (suspend) AddNativeGang(request, view, job, &ops);
   return ops;
 }
 
@@ -210,12 +211,14 @@ absl::StatusOr<FieldErrors> ValidateJob(const Request& request, const View& view
   if (request.old_object == nullptr) {
     CheckMinParallelism(job, &errors);
     CheckWhatIsThere(request, view, job, &errors);
+    CheckGang(request, view, job, nullptr, &errors);
     if (gates) CheckAdmissionGatedBy(job.metadata, nullptr, &errors);
     return errors;
   }
   ASSIGN_OR_RETURN(const api::Job old_job, ReadJob(*request.old_object));
   CheckJobUpdate(view, FactsOf(job), FactsOf(old_job), request.ns, &errors);
   CheckPartialAdmissionUpdate(job, old_job, &errors);
+  CheckGang(request, view, job, &old_job, &errors);
   if (gates) CheckAdmissionGatedBy(job.metadata, &old_job.metadata, &errors);
   return errors;
 }

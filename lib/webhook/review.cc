@@ -130,6 +130,7 @@ absl::StatusOr<const Json*> ReadObject(const Json& request, std::string_view key
 
 absl::StatusOr<Request> ReadRequest(const Json& json, const Endpoint& endpoint) {
   Request request;
+  request.uid = json.GetString("uid");
   request.operation = json.GetString("operation");
   request.ns = json.GetString("namespace");
   request.sub_resource = json.GetString("subResource");

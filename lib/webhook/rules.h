@@ -80,6 +80,17 @@ void CheckWorkloadUpdate(const WorkloadContext& context, const api::Json& object
 // API makes no difference.
 bool SamePodTemplate(const api::Json& a, const api::Json& b);
 
+// ---- native gangs of batch Jobs (job_gang.cc) ----
+
+// Makes a new Job that will be managed a gang of kube-scheduler, when it or the configuration asks
+// for it and nothing in the Job says otherwise: through the Job controller where that can do it,
+// else by a PodGroup of our own. The annotation sluice.dev/gang-mode tells which, so that a field
+// which the API server drops is noticed.
+void AddNativeGang(const Request& request, const View& view, const api::Job& job, PatchOps* ops);
+// The annotations about gangs; with `warnings` also what a new Job will not get.
+void CheckGang(const Request& request, const View& view, const api::Job& job,
+               const api::Job* old_job, FieldErrors* errors);
+
 // ---- parts of the validation of jobs, common to all job kinds ----
 
 // What every kind of job has, for the common rules.

@@ -14,6 +14,7 @@
 
 #include "api/meta_types.h"
 #include "base/object_key.h"
+#include "state/ports.h"
 #include "state/settings.h"
 
 namespace sluice::webhook {
@@ -55,6 +56,7 @@ struct View {
   std::shared_ptr<const NamespaceViews> namespaces = std::make_shared<NamespaceViews>();
   // A WorkloadPriorityClass of the name "default" exists.
   bool has_default_priority_class = false;
+  state::ClusterFeatures features;
   // nullptr: no kind of owner is watched.
   std::shared_ptr<const OwnerLookup> owners;
 

@@ -1,0 +1,167 @@
+// The gang of a Job: its PodGroup and the minimum of it.
+#include "reconcile/job_gang.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "api/names.h"
+#include "jobs/job_kind.h"
+
+namespace sluice::reconcile {
+
+using api::Json;
+using jobs::BatchJob;
+using jobs::GangForm;
+
+JobGang::JobGang(const state::World& world, const api::Job& job, absl::Time now)
+    : world_(world), job_(job), now_(now), gang_(jobs::GangOf(job)) {
+  if (!gang_.pod_group.name.empty()) group_ = world.pod_groups().Find(gang_.pod_group);
+}
+
+Note JobGang::MakeNote(bool warning, std::string reason, std::string message) const {
+  return {api::Kind::kJob, job_.metadata.Key(), job_.metadata.uid, BatchJob::kEventSource,
+          warning,         std::move(reason),   std::move(message)};
+}
+
+std::string JobGang::Refusal() const {
+  if (group_ == nullptr) return "";
+  if (gang_.form == GangForm::kOwn) {
+    const api::OwnerReference* owner = group_->metadata.Controller();
+    if (owner != nullptr && owner->uid == job_.metadata.uid) return "";
+    return fmt::format("PodGroup {}, which the Job's pods name, belongs to somebody else",
+                       gang_.pod_group.name);
+  }
+  return gang_.form == GangForm::kForeign ? RefusalOfForeign(group_.get()) : "";
+}
+
+// The members of a PodGroup are placed together, so they have to be admitted together; parts that
+// are admitted one by one would wait for each other and hold quota meanwhile.
+std::string JobGang::RefusalOfForeign(const api::PodGroup* group) const {
+  if (!group->parent.empty()) {
+    return fmt::format(
+        "PodGroup {} is a part of CompositePodGroup {}: groups of groups are not supported, since "
+        "their parts would be admitted one by one",
+        group->metadata.name, group->parent);
+  }
+  const auto before = [](const api::Job& a, const api::Job& b) {
+    return std::make_pair(a.metadata.creation_timestamp, a.metadata.uid) <
+           std::make_pair(b.metadata.creation_timestamp, b.metadata.uid);
+  };
+  for (const ObjectKey& key : world_.JobsOfPodGroup(gang_.pod_group)) {
+    const auto other = world_.jobs().Find(key);
+    if (other == nullptr || other->metadata.uid == job_.metadata.uid ||
+        other->metadata.Deleting() || BatchJob::Finished(*other)) {
+      continue;
+    }
+    if (!other->metadata.Label(api::kQueueNameLabel).empty() && before(*other, job_)) {
+      return fmt::format(
+          "PodGroup {} is used by Job {} already: a PodGroup is admitted as a whole, so its pods "
+          "must come from one Job",
+          group->metadata.name, key.name);
+    }
+  }
+  return "";
+}
+
+bool JobGang::KeepOwnGroup(int32_t wanted, bool exact, Plan& plan) const {
+  if (!world_.features().pod_groups) return false;
+  const state::Ref ref{api::Kind::kPodGroup, gang_.pod_group};
+  if (!world_.PodGroupsKnown() || world_.Unreadable(ref)) {
+    plan.RecheckAt(now_ + absl::Seconds(1));
+    return exact;
+  }
+  if (group_ == nullptr) {
+    jobs::NewPodGroup created;
+    created.key = gang_.pod_group;
+    created.min_count = wanted;
+    created.priority_class_name = job_.spec.pod_template.spec->priority_class_name;
+    created.owner = {
+        BatchJob::kApiVersion, BatchJob::kKind, job_.metadata.name, job_.metadata.uid, true, true};
+    plan.Add(CreateAction(api::Kind::kPodGroup, created.key, jobs::PodGroupBody(created)))
+        .notes.push_back(
+            MakeNote(false, "CreatedPodGroup",
+                     fmt::format("Created PodGroup {} for {} pods", gang_.pod_group.name, wanted)));
+    return true;
+  }
+  // Its name is free again when the last pod of its former life is gone.
+  if (group_->metadata.Deleting()) return exact;
+  const int32_t have = group_->policy.gang ? group_->policy.gang->min_count.value_or(0) : 0;
+  if (have == wanted || !group_->policy.gang) return false;
+  Json body = jobs::MinCountPatch(wanted);
+  body["metadata"].Set("uid", group_->metadata.uid);
+  plan.Add(MergePatchAction(api::Kind::kPodGroup, gang_.pod_group, "", std::move(body), ""));
+  return true;
+}
+
+bool JobGang::Prepare(int32_t count, Plan& plan) const {
+  if (gang_.form != GangForm::kOwn) return false;
+  return KeepOwnGroup(std::max(1, std::min(count, jobs::PodsToRun(job_))), true, plan);
+}
+
+// The API server refuses a minimum above the parallelism, so both go into one write.
+void JobGang::AddToStart(int32_t count, Json& body) const {
+  if (gang_.form != GangForm::kJobController || !gang_.ours) return;
+  const int32_t wanted = std::max(1, std::min(count, jobs::PodsToRun(job_)));
+  const auto now = jobs::ExplicitMinCount(job_);
+  if (!now || *now == wanted) return;
+  body["spec"]["scheduling"]["schedulingPolicy"]["gang"].Set("minCount",
+                                                             static_cast<int64_t>(wanted));
+}
+
+std::vector<Note> JobGang::StartNotes() const {
+  const char* one_by_one = "kube-scheduler places its pods one by one";
+  if (!gang_.lost.empty()) {
+    return {MakeNote(true, "GangFieldDropped",
+                     fmt::format("The API server dropped {}: {}", gang_.lost, one_by_one))};
+  }
+  if (gang_.form == GangForm::kFallback ||
+      (gang_.form == GangForm::kOwn && !world_.features().pod_groups)) {
+    return {MakeNote(true, "GangFallback",
+                     fmt::format("The cluster does not serve PodGroups: {}", one_by_one))};
+  }
+  if (gang_.form == GangForm::kForeign && world_.PodGroupsKnown() && group_ == nullptr) {
+    return {
+        MakeNote(true, "PodGroupMissing",
+                 fmt::format("The pods wait until there is a PodGroup {}", gang_.pod_group.name))};
+  }
+  return {};
+}
+
+// A minimum is written only when it would be in the way: kube-scheduler looks at it only while it
+// places pods. So it comes down when a pod has to be replaced and others have ended or are given up
+// for the time being, and goes up when all are there.
+bool JobGang::KeepMinimum(const api::Workload& workload, Plan& plan) const {
+  const bool own = gang_.form == GangForm::kOwn;
+  if (!own && !(gang_.form == GangForm::kJobController && gang_.ours)) return false;
+  const int32_t live = jobs::PodsToRun(job_);
+  if (live < 1) return false;
+  int32_t wanted = live;
+  if (own && group_ == nullptr) return KeepOwnGroup(wanted, false, plan);
+  const int32_t parallelism = job_.spec.parallelism.value_or(1);
+  const int32_t have = own ? (group_->policy.gang ? group_->policy.gang->min_count.value_or(0) : 0)
+                           : jobs::ExplicitMinCount(job_).value_or(parallelism);
+  const int32_t running = jobs::PodsRunning(job_);
+  if (running >= live) {
+    if (have >= wanted) return false;
+  } else {
+    if (jobs::OnGangBrokenOf(job_) == jobs::OnGangBroken::kShrink && WasWhole(workload)) {
+      const int32_t floor = std::min(live, jobs::DeclaredMinimum(job_).value_or(live));
+      wanted = std::max(1, std::clamp(running, floor, live));
+    }
+    if (have <= wanted) return false;
+  }
+  return own ? KeepOwnGroup(wanted, false, plan) : KeepExplicit(wanted, plan);
+}
+
+// The Job controller copies it into the PodGroup.
+bool JobGang::KeepExplicit(int32_t wanted, Plan& plan) const {
+  Json body = Json::MakeObject();
+  body["spec"]["scheduling"]["schedulingPolicy"]["gang"].Set("minCount",
+                                                             static_cast<int64_t>(wanted));
+  body["metadata"].Set("uid", job_.metadata.uid);
+  plan.Add(MergePatchAction(api::Kind::kJob, job_.metadata.Key(), "", std::move(body), ""));
+  return true;
+}
+
+}  // namespace sluice::reconcile

@@ -1,0 +1,69 @@
+// JobGang: what one pass over a Job does for its gang. Private to this room.
+//
+// Before the start: the PodGroup exists with the right minimum, then one patch releases the Job, so
+// that at every instant either nothing runs or all may. While it runs: the minimum follows what is
+// left to complete, and a gang that lost pods is repaired, requeued, shrunk or left alone, as its
+// annotation sluice.dev/on-gang-broken says.
+//
+// Whether a gang is whole is read from the Job's status (ready pods), so that no pod needs to be
+// watched: the pods of a lost node are not ready long before they are deleted.
+//
+// Contract: pure; lives as long as the World and the Job it was made from.
+// Source: KEP-4671 "Gang Scheduling" (a group's minimum holds at its first placement only).
+#pragma once
+
+#include <absl/time/time.h>
+
+#include <string>
+#include <vector>
+
+#include "jobs/gang.h"
+#include "reconcile/plan.h"
+#include "state/world.h"
+
+namespace sluice::reconcile {
+
+class JobGang {
+ public:
+  JobGang(const state::World& world, const api::Job& job, absl::Time now);
+
+  // Why the Job must neither get quota nor start; "" when nothing is against it.
+  std::string Refusal() const;
+  // Before a start with that many pods. True when something has to happen first.
+  bool Prepare(int32_t count, Plan& plan) const;
+  // What belongs into the patch that starts the Job.
+  void AddToStart(int32_t count, api::Json& body) const;
+  // What a user should know who sees the Job start.
+  std::vector<Note> StartNotes() const;
+
+  // Of a running Job. True when a write was planned.
+  bool KeepMinimum(const api::Workload& workload, Plan& plan) const;
+  bool Watch(const api::Workload& workload, Plan& plan) const;
+  // It was whole, has shrunk, and what runs is enough.
+  bool Enough(const api::Workload& workload) const;
+  // Of a Job that gave its quota back.
+  bool Rest(const api::Workload& workload, Plan& plan) const;
+
+ private:
+  bool IsGang() const;
+  int32_t Needed() const;
+  bool WasWhole(const api::Workload& workload) const;
+  std::string RefusalOfForeign(const api::PodGroup* group) const;
+  bool KeepOwnGroup(int32_t wanted, bool exact, Plan& plan) const;
+  bool KeepExplicit(int32_t wanted, Plan& plan) const;
+  bool Say(const api::Workload& workload, api::ConditionStatus status, const char* reason,
+           std::string message, bool anew, Plan& plan) const;
+  bool Broken(const api::Workload& workload, Plan& plan) const;
+  bool NotYetWhole(const api::Workload& workload, Plan& plan) const;
+  bool Evict(const api::Workload& workload, const char* reason, const std::string& message,
+             bool pause, Plan& plan) const;
+  Note MakeNote(bool warning, std::string reason, std::string message) const;
+
+  const state::World& world_;
+  const api::Job& job_;
+  absl::Time now_;
+  jobs::Gang gang_;
+  std::shared_ptr<const api::PodGroup> group_;  // of the forms kOwn and kForeign, when it is there
+};
+
+}  // namespace sluice::reconcile
