@@ -3,6 +3,7 @@
 // Exit codes: 0 after an orderly end, 1 when leadership was lost or the API server could not be
 // reached at start, 2 for a mistake in flags, configuration, kubeconfig or certificates.
 #include <absl/synchronization/mutex.h>
+#include <absl/synchronization/notification.h>
 #include <malloc.h>
 #include <signal.h>
 #include <unistd.h>
@@ -22,6 +23,7 @@
 #include "kube/action_sender.h"
 #include "kube/cpprest_transport.h"
 #include "kube/echo_filter.h"
+#include "kube/feature_probe.h"
 #include "kube/leader_elector.h"
 #include "kube/reflector.h"
 #include "loop/inbox.h"
@@ -43,6 +45,8 @@ constexpr size_t kInboxCapacity = 1000;
 // A fraction of what a write to a busy API server takes.
 constexpr absl::Duration kGather = absl::Milliseconds(10);
 constexpr absl::Duration kTrimInterval = absl::Minutes(1);
+// Jobs that come before the API server's features are known do not become gangs.
+constexpr absl::Duration kFeaturePatience = absl::Seconds(10);
 
 int Complain(const std::string& text) {
   std::fprintf(stderr, "sluice-controller: %s\n", text.c_str());
@@ -358,9 +362,29 @@ class Controller {
   }
 
   void StartReflectors() {
+    StartProbe();
     for (const api::Kind kind : state::World::WatchedKinds(config_.settings)) {
       if (kind == api::Kind::kNode || (kind == api::Kind::kPod && !WatchesPods())) continue;
       StartReflector(kind);
+    }
+  }
+
+  // PodGroups are watched only while they are served.
+  void StartProbe() {
+    kube::FeatureProbeOptions options;
+    options.ns = ns_;
+    probe_ = std::make_unique<kube::FeatureProbe>(
+        client(), timers_, options, [this](const kube::FeatureReport& report) {
+          log_.Info("native gangs", {{"podGroups", report.features.pod_groups},
+                                     {"jobScheduling", report.features.job_scheduling},
+                                     {"detail", report.detail}});
+          inbox_.Push(report.features);
+          WatchPodGroups(report.features.pod_groups);
+          if (!features_known_.HasBeenNotified()) features_known_.Notify();
+        });
+    probe_->Start();
+    if (!features_known_.WaitForNotificationWithTimeout(kFeaturePatience)) {
+      log_.Warn("native gangs: the API server does not say whether it has them");
     }
   }
 
@@ -381,8 +405,18 @@ class Controller {
           log_.Warn(
               "watch interrupted",
               {{"kind", api::InfoOf(kind).name}, {"error", report.status}, {"wait", report.wait}});
+          probe_->AskSoon();
         });
     reflector->Start();
+  }
+
+  void WatchPodGroups(bool served) {
+    {
+      absl::MutexLock lock(&reflectors_mutex_);
+      if (reflectors_.contains(api::Kind::kPodGroup) == served) return;
+      if (!served) reflectors_.erase(api::Kind::kPodGroup);
+    }
+    if (served) StartReflector(api::Kind::kPodGroup);
   }
 
   // From the loop's thread: a flavor has a topology for the first time.
@@ -429,6 +463,7 @@ class Controller {
   int Shutdown() {
     log_.Info("stopping");
     inbox_.Close();
+    probe_->Stop();
     {
       absl::MutexLock lock(&reflectors_mutex_);
       reflectors_closed_ = true;
@@ -477,6 +512,8 @@ class Controller {
   std::unique_ptr<serve::Server> metrics_server_;
   std::unique_ptr<kube::ActionSender> sender_;
   std::unique_ptr<reconcile::Operator> op_;
+  std::unique_ptr<kube::FeatureProbe> probe_;
+  absl::Notification features_known_;
   absl::Mutex reflectors_mutex_;
   std::map<api::Kind, std::unique_ptr<kube::Reflector>> reflectors_;
   bool reflectors_closed_ = false;

@@ -169,6 +169,10 @@ void ShellObserver::Publish(const reconcile::Operator& op, absl::Time now, absl:
   for (const ObjectKey& key : changed_jobs_) jobs_->Update(world, key);
   changed_jobs_.clear();
   if (!world.Synced()) return;
+  if (features_ != world.features()) {
+    features_ = world.features();
+    webhook_view_stale_ = metrics_view_stale_ = true;
+  }
   if (webhook_view_stale_) {
     webhook_view_stale_ = false;
     jobs_->SetSynced();

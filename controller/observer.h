@@ -46,6 +46,7 @@ class ShellObserver : public reconcile::Observer {
   std::vector<ObjectKey> created_;  // Workloads that came into being in this batch
   bool webhook_view_stale_ = true;
   bool metrics_view_stale_ = true;
+  state::ClusterFeatures features_;
   int decisions_ = 0;    // of this batch
   int admissions_ = 0;   // of this batch
   bool counts_ = false;  // transitions are counted only by the leader, once it has seen all

@@ -185,6 +185,7 @@ std::shared_ptr<const webhook::View> MakeWebhookView(const state::World& world,
   }
   auto view = std::make_shared<webhook::View>();
   view->settings = &settings;
+  view->features = world.features();
   view->namespaces = std::move(namespaces);
   view->has_default_priority_class =
       world.workload_priority_classes().Contains({"", api::kDefaultQueueName});
@@ -204,6 +205,8 @@ std::shared_ptr<const metrics::MetricsView> MakeMetricsView(const state::World& 
     Count(*workload, by_local_queue[queueing::LocalQueueKey(*workload)]);
   }
   auto view = std::make_shared<metrics::MetricsView>();
+  view->pod_groups = world.features().pod_groups;
+  view->job_scheduling = world.features().job_scheduling;
   for (const auto& [key, queue] : world.cluster_queues().all()) {
     view->cluster_queues.push_back(ClusterQueueViewOf(world, *queue, by_cluster_queue[key.name]));
   }

@@ -51,6 +51,10 @@ const LabelNames kLocalResource = {"name", "namespace", "flavor", "resource"};
 const LabelNames kLocalReason = {"name", "namespace", "cluster_queue", "reason",
                                  "underlying_cause"};
 
+const FamilyInfo kNativeGangs = {"sluice_native_gangs",
+                                 "1 where the API server has this form of native gangs: PodGroups, "
+                                 "and Jobs whose controller makes them",
+                                 {"form"}};
 const FamilyInfo kPending = {"kueue_pending_workloads",
                              "Workloads that wait, by ClusterQueue; 'active' ones are tried, "
                              "'inadmissible' ones wait for a change that can help them",
@@ -200,6 +204,8 @@ std::vector<prometheus::MetricFamily> CollectGauges(const MetricsView& view,
   if (options.local_queues) {
     for (const LocalQueueView& queue : view.local_queues) AddLocalQueue(queue, options, out);
   }
+  out.Add(kNativeGangs, {"PodGroup"}, int64_t{view.pod_groups ? 1 : 0});
+  out.Add(kNativeGangs, {"JobScheduling"}, int64_t{view.job_scheduling ? 1 : 0});
   return out.Take();
 }
 

@@ -77,6 +77,9 @@ struct MetricsView {
   std::vector<ClusterQueueView> cluster_queues;
   // Only those that the configuration's localQueueSelector matches.
   std::vector<LocalQueueView> local_queues;
+  // What the API server has for native gangs.
+  bool pod_groups = false;
+  bool job_scheduling = false;
 };
 
 }  // namespace sluice::metrics

@@ -196,6 +196,7 @@ MetricsView OneQueue() {
   local.unadmitted = {{"NoReservation", "WaitingForQuota", 5}};
   local.fair_sharing_usage = 2.5;
   view.local_queues = {local};
+  view.pod_groups = true;
   return view;
 }
 
@@ -230,6 +231,8 @@ TEST_CASE("gauges show the view") {
   const std::string queue = "{cluster_queue=\"cq\",replica_role=\"standalone\"}";
   const std::string local = "{name=\"lq\",namespace=\"ns\",replica_role=\"standalone\"}";
   for (const std::string& line : std::vector<std::string>{
+           "sluice_native_gangs{form=\"PodGroup\",replica_role=\"standalone\"} 1",
+           "sluice_native_gangs{form=\"JobScheduling\",replica_role=\"standalone\"} 0",
            "kueue_reserving_active_workloads" + queue + " 4",
            "kueue_local_queue_admission_fair_sharing_usage{cluster_queue=\"cq\",name=\"lq\","
            "namespace=\"ns\",replica_role=\"standalone\"} 2.5",
