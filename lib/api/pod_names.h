@@ -16,6 +16,9 @@ inline constexpr char kRetriableInGroup[] = "kueue.x-k8s.io/retriable-in-group";
 inline constexpr char kRoleHash[] = "kueue.x-k8s.io/role-hash";
 inline constexpr char kPodSuspendingParent[] = "kueue.x-k8s.io/pod-suspending-parent";
 
+// Ours: on a pod of a PodGroup, the UID of a member with a gate that is about to go.
+inline constexpr char kGangWaker[] = "sluice.dev/gang-waits-for";
+
 inline constexpr char kAdmissionGate[] = "kueue.x-k8s.io/admission";
 inline constexpr char kTopologyGate[] = "kueue.x-k8s.io/topology";
 // The finalizer; the label of the same name is kManagedLabel.

@@ -1,5 +1,7 @@
 #include "jobs/gang.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <charconv>
 
@@ -86,13 +88,12 @@ std::optional<absl::Duration> ParseRepairTimeout(const std::string& text) {
   return *parsed;
 }
 
-OnGangBroken OnGangBrokenOf(const api::Job& job) {
-  return ParseOnGangBroken(job.metadata.Annotation(api::kOnGangBroken))
-      .value_or(OnGangBroken::kRepair);
+OnGangBroken OnGangBrokenOf(const api::ObjectMeta& metadata) {
+  return ParseOnGangBroken(metadata.Annotation(api::kOnGangBroken)).value_or(OnGangBroken::kRepair);
 }
 
-absl::Duration RepairTimeoutOf(const api::Job& job) {
-  return ParseRepairTimeout(job.metadata.Annotation(api::kRepairTimeout))
+absl::Duration RepairTimeoutOf(const api::ObjectMeta& metadata) {
+  return ParseRepairTimeout(metadata.Annotation(api::kRepairTimeout))
       .value_or(kDefaultRepairTimeout);
 }
 
@@ -105,6 +106,14 @@ std::string PodGroupName(const std::string& base, const std::string& seed) {
   while (!name.empty() && !LetterOrDigit(name.back())) name.pop_back();
   if (name.empty()) name = "job";
   return name + "-" + ShortHash(seed, 10);
+}
+
+std::string RefusalOfParent(const api::PodGroup& group) {
+  if (group.parent.empty()) return "";
+  return fmt::format(
+      "PodGroup {} is a part of CompositePodGroup {}: groups of groups are not supported, since "
+      "their parts would be admitted one by one",
+      group.metadata.name, group.parent);
 }
 
 Json PodGroupBody(const NewPodGroup& group) {

@@ -60,9 +60,9 @@ std::optional<OnGangBroken> ParseOnGangBroken(const std::string& text);
 inline constexpr absl::Duration kDefaultRepairTimeout = absl::Minutes(5);
 // A positive duration in Go's form; nullopt for any other text; an empty one is the default.
 std::optional<absl::Duration> ParseRepairTimeout(const std::string& text);
-// What the Job's annotations say; the defaults where they say nothing that can be read.
-OnGangBroken OnGangBrokenOf(const api::Job& job);
-absl::Duration RepairTimeoutOf(const api::Job& job);
+// What the annotations of a Job or pod say; the defaults where they say nothing that can be read.
+OnGangBroken OnGangBrokenOf(const api::ObjectMeta& metadata);
+absl::Duration RepairTimeoutOf(const api::ObjectMeta& metadata);
 
 // The Job controller derives the name of a DNS label from the Job's name; with another name the Job
 // never gets its PodGroup, and no pods.
@@ -71,13 +71,17 @@ bool NameFitsJobController(const std::string& name);
 // a part made from `seed`, which differs between any two requests.
 std::string PodGroupName(const std::string& base, const std::string& seed);
 
+// Why no member of this PodGroup can be admitted by itself: it is a part of a larger whole. "" when
+// it is not.
+std::string RefusalOfParent(const api::PodGroup& group);
+
 // The PodGroup of a gang, to be created.
 struct NewPodGroup {
   ObjectKey key;
   int32_t min_count = 1;
   // The group's priority must be that of its pods, and is resolved from the class by the server.
   std::string priority_class_name;
-  api::OwnerReference owner;  // with controller set
+  api::OwnerReference owner;
 };
 api::Json PodGroupBody(const NewPodGroup& group);
 // A merge patch that changes only the minimum.

@@ -278,6 +278,7 @@ class JobPass {
       plan_.notes.push_back(JobNote(job_, true, "GangRefused", refusal));
       return true;
     }
+    if (gang_.WaitsForGroup(plan_)) return true;
     std::optional<jobs::Slice> slice;
     if (elastic_) slice = jobs::Slice{running_.get()};
     absl::StatusOr<jobs::NewWorkload> created =

@@ -35,63 +35,30 @@ std::string JobGang::Refusal() const {
   return gang_.form == GangForm::kForeign ? RefusalOfForeign(group_.get()) : "";
 }
 
-// The members of a PodGroup are placed together, so they have to be admitted together; parts that
-// are admitted one by one would wait for each other and hold quota meanwhile.
 std::string JobGang::RefusalOfForeign(const api::PodGroup* group) const {
-  if (!group->parent.empty()) {
+  if (std::string parts = jobs::RefusalOfParent(*group); !parts.empty()) return parts;
+  const int32_t needed = group->policy.gang ? group->policy.gang->min_count.value_or(1) : 1;
+  const int32_t parallelism = job_.spec.parallelism.value_or(1);
+  if (needed > parallelism) {
     return fmt::format(
-        "PodGroup {} is a part of CompositePodGroup {}: groups of groups are not supported, since "
-        "their parts would be admitted one by one",
-        group->metadata.name, group->parent);
+        "PodGroup {} needs {} pods, and the Job runs {} at a time: it would never be complete",
+        group->metadata.name, needed, parallelism);
   }
-  const auto before = [](const api::Job& a, const api::Job& b) {
-    return std::make_pair(a.metadata.creation_timestamp, a.metadata.uid) <
-           std::make_pair(b.metadata.creation_timestamp, b.metadata.uid);
-  };
-  for (const ObjectKey& key : world_.JobsOfPodGroup(gang_.pod_group)) {
-    const auto other = world_.jobs().Find(key);
-    if (other == nullptr || other->metadata.uid == job_.metadata.uid ||
-        other->metadata.Deleting() || BatchJob::Finished(*other)) {
-      continue;
-    }
-    if (!other->metadata.Label(api::kQueueNameLabel).empty() && before(*other, job_)) {
-      return fmt::format(
-          "PodGroup {} is used by Job {} already: a PodGroup is admitted as a whole, so its pods "
-          "must come from one Job",
-          group->metadata.name, key.name);
-    }
-  }
-  return "";
+  return SharedPodGroup(world_, gang_.pod_group,
+                        {{api::Kind::kJob, job_.metadata.Key()},
+                         job_.metadata.creation_timestamp,
+                         job_.metadata.uid});
 }
 
 bool JobGang::KeepOwnGroup(int32_t wanted, bool exact, Plan& plan) const {
-  if (!world_.features().pod_groups) return false;
-  const state::Ref ref{api::Kind::kPodGroup, gang_.pod_group};
-  if (!world_.PodGroupsKnown() || world_.Unreadable(ref)) {
-    plan.RecheckAt(now_ + absl::Seconds(1));
-    return exact;
-  }
-  if (group_ == nullptr) {
-    jobs::NewPodGroup created;
-    created.key = gang_.pod_group;
-    created.min_count = wanted;
-    created.priority_class_name = job_.spec.pod_template.spec->priority_class_name;
-    created.owner = {
-        BatchJob::kApiVersion, BatchJob::kKind, job_.metadata.name, job_.metadata.uid, true, true};
-    plan.Add(CreateAction(api::Kind::kPodGroup, created.key, jobs::PodGroupBody(created)))
-        .notes.push_back(
-            MakeNote(false, "CreatedPodGroup",
-                     fmt::format("Created PodGroup {} for {} pods", gang_.pod_group.name, wanted)));
-    return true;
-  }
-  // Its name is free again when the last pod of its former life is gone.
-  if (group_->metadata.Deleting()) return exact;
-  const int32_t have = group_->policy.gang ? group_->policy.gang->min_count.value_or(0) : 0;
-  if (have == wanted || !group_->policy.gang) return false;
-  Json body = jobs::MinCountPatch(wanted);
-  body["metadata"].Set("uid", group_->metadata.uid);
-  plan.Add(MergePatchAction(api::Kind::kPodGroup, gang_.pod_group, "", std::move(body), ""));
-  return true;
+  OwnPodGroup own;
+  own.group.key = gang_.pod_group;
+  own.group.min_count = wanted;
+  own.group.priority_class_name = job_.spec.pod_template.spec->priority_class_name;
+  own.group.owner = {
+      BatchJob::kApiVersion, BatchJob::kKind, job_.metadata.name, job_.metadata.uid, true, true};
+  own.about = MakeNote(false, "", "");
+  return KeepPodGroup(world_, own, exact, now_, plan);
 }
 
 bool JobGang::Prepare(int32_t count, Plan& plan) const {
@@ -128,6 +95,22 @@ std::vector<Note> JobGang::StartNotes() const {
   return {};
 }
 
+// Quota for a gang that kube-scheduler does not look at would be of use to nobody.
+bool JobGang::WaitsForGroup(Plan& plan) const {
+  if (gang_.form != GangForm::kForeign || group_ != nullptr || !world_.features().pod_groups) {
+    return false;
+  }
+  if (!world_.PodGroupsKnown() || world_.Unreadable({api::Kind::kPodGroup, gang_.pod_group})) {
+    plan.RecheckAt(now_ + absl::Seconds(1));
+    return true;
+  }
+  plan.notes.push_back(MakeNote(
+      true, "PodGroupMissing",
+      fmt::format("there is no PodGroup {}, without which kube-scheduler places no pod of it",
+                  gang_.pod_group.name)));
+  return true;
+}
+
 // A minimum is written only when it would be in the way: kube-scheduler looks at it only while it
 // places pods. So it comes down when a pod has to be replaced and others have ended or are given up
 // for the time being, and goes up when all are there.
@@ -145,7 +128,8 @@ bool JobGang::KeepMinimum(const api::Workload& workload, Plan& plan) const {
   if (running >= live) {
     if (have >= wanted) return false;
   } else {
-    if (jobs::OnGangBrokenOf(job_) == jobs::OnGangBroken::kShrink && WasWhole(workload)) {
+    if (jobs::OnGangBrokenOf(job_.metadata) == jobs::OnGangBroken::kShrink &&
+        WasWhole(workload, now_)) {
       const int32_t floor = std::min(live, jobs::DeclaredMinimum(job_).value_or(live));
       wanted = std::max(1, std::clamp(running, floor, live));
     }

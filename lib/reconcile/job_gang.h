@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "jobs/gang.h"
+#include "reconcile/gang_integrity.h"
 #include "reconcile/plan.h"
 #include "state/world.h"
 
@@ -29,6 +30,8 @@ class JobGang {
 
   // Why the Job must neither get quota nor start; "" when nothing is against it.
   std::string Refusal() const;
+  // The PodGroup that the Job names is not there (yet), and nothing is to be admitted meanwhile.
+  bool WaitsForGroup(Plan& plan) const;
   // Before a start with that many pods. True when something has to happen first.
   bool Prepare(int32_t count, Plan& plan) const;
   // What belongs into the patch that starts the Job.
@@ -46,17 +49,10 @@ class JobGang {
 
  private:
   bool IsGang() const;
-  int32_t Needed() const;
-  bool WasWhole(const api::Workload& workload) const;
+  GangState State() const;
   std::string RefusalOfForeign(const api::PodGroup* group) const;
   bool KeepOwnGroup(int32_t wanted, bool exact, Plan& plan) const;
   bool KeepExplicit(int32_t wanted, Plan& plan) const;
-  bool Say(const api::Workload& workload, api::ConditionStatus status, const char* reason,
-           std::string message, bool anew, Plan& plan) const;
-  bool Broken(const api::Workload& workload, Plan& plan) const;
-  bool NotYetWhole(const api::Workload& workload, Plan& plan) const;
-  bool Evict(const api::Workload& workload, const char* reason, const std::string& message,
-             bool pause, Plan& plan) const;
   Note MakeNote(bool warning, std::string reason, std::string message) const;
 
   const state::World& world_;

@@ -172,7 +172,17 @@ bool PodPass::NoWorkload() {
   }
   if (Stop("NoMatchingWorkload", "Missing Workload")) return true;
   if (Active()) return true;
-  return IsGroup() ? CreateGroup() : Create(jobs::ConstructPodWorkload(world_, First()));
+  if (IsGroup()) return CreateGroup();
+  return Refused() || Create(jobs::ConstructPodWorkload(world_, First()));
+}
+
+bool PodPass::Refused() {
+  if (gang_.Unknown(plan_)) return true;
+  const char* reason = nullptr;
+  const std::string refusal = gang_.Refusal(reason);
+  if (refusal.empty()) return false;
+  plan_.notes.push_back(PodNote(First(), true, reason, refusal));
+  return true;
 }
 
 }  // namespace sluice::reconcile

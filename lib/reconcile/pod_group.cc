@@ -95,6 +95,9 @@ bool PodPass::TakeAssembly(std::shared_ptr<const api::Workload> workload, jobs::
                                       "OwnerReferencesAdded",
                                       fmt::format("Added {} owner references", count)));
   }
+  jobs::Pods leaving = assembly.excess;
+  leaving.insert(leaving.end(), assembly.replaced.begin(), assembly.replaced.end());
+  if (gang_.Mark(leaving, pods_, plan_)) return true;
   DropExcess(assembly.excess);
   Finalize(assembly.replaced);
   return !plan_.writes.empty();
@@ -115,10 +118,11 @@ bool PodPass::CreateGroup() {
   if (Finalize(sorted.inactive)) return true;
   if (sorted.kept.empty()) return true;  // nothing left that could run
   if (const absl::Status composable = jobs::CheckComposable(all_); !composable.ok()) {
+    gang_.SayIncomplete(std::string(composable.message()), plan_);
     return ComposeFailed(composable);
   }
   DropExcess(sorted.excess);
-  if (!plan_.writes.empty()) return true;
+  if (!plan_.writes.empty() || Refused()) return true;
   return Create(jobs::ConstructGroupWorkload(world_, sorted.kept));
 }
 

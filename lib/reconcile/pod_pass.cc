@@ -38,7 +38,8 @@ PodPass::PodPass(const state::World& world, jobs::Pods pods, std::string group, 
       group_(std::move(group)),
       now_(now),
       options_(StatusOptionsOf(world.settings())),
-      prebuilt_(jobs::PrebuiltName(world.settings(), First().metadata)) {}
+      prebuilt_(jobs::PrebuiltName(world.settings(), First().metadata)),
+      gang_(world, all_, group_, now) {}
 
 Plan PodPass::Run() {
   const bool busy = IsGroup() ? FindGroup() : prebuilt_.empty() ? FindSingle() : FindPrebuilt();
@@ -224,7 +225,7 @@ bool PodPass::Evicted() {
       return true;
     }
   }
-  if (stopped || Expired(*evicted)) return true;
+  if (stopped || gang_.Rest(*workload_, plan_) || Expired(*evicted)) return true;
   if (!Has(*workload_, api::kQuotaReserved)) SyncQueueName();
   return true;
 }
@@ -283,34 +284,63 @@ void PodPass::Start() {
     const auto known = world_.admission_checks().Find({"", check.name});
     if (known != nullptr && known->spec.controller_name == "kueue.x-k8s.io/multikueue") return;
   }
-  if (!ReadyToRelease()) return;
-  const auto fail = [&](const absl::Status& status) {
-    if (absl::IsFailedPrecondition(status)) {
-      api::Workload next = *workload_;
-      admission::SetFinished(next, "FailedToStart", std::string(status.message()), now_);
-      WriteWorkload(std::move(next));
-    } else {
-      plan_.RecheckAt(now_ + absl::Seconds(1));
+  // What has started in part already is completed, whatever is against it.
+  const bool waits = std::all_of(pods_.begin(), pods_.end(), [](const ManagedPodPtr& pod) {
+    return jobs::IsGated(*pod) || jobs::IsTerminated(*pod);
+  });
+  if (waits) {
+    if (gang_.Unknown(plan_)) return;
+    const char* reason = nullptr;
+    if (const std::string refusal = gang_.Refusal(reason); !refusal.empty()) {
+      return FailStart(absl::FailedPreconditionError(refusal));
     }
-  };
-  auto infos = jobs::InfosOf(world_, *workload_);
-  if (!infos.ok()) return fail(infos.status());
-  if (!IsGroup()) {
-    if (infos->size() != 1) {
-      return fail(
-          absl::FailedPreconditionError(fmt::format("expecting 1 podset, got {}", infos->size())));
-    }
-    // Its one pod set is "main" or what a prebuilt Workload calls it; a role it has none.
-    if (!jobs::IsGated(First())) return;
-    absl::StatusOr<Json> patch = jobs::UngatePatch(First(), infos->front());
-    if (!patch.ok()) return fail(patch.status());
-    return PatchPod(First(), *std::move(patch), "Started",
-                    "Admitted by clusterQueue " + workload_->status.admission->cluster_queue);
   }
-  absl::StatusOr<std::vector<jobs::Release>> releases = jobs::PlanRelease(pods_, *infos);
-  if (!releases.ok()) return fail(releases.status());
+  if (!ReadyToRelease()) {
+    gang_.Watch(*workload_, pods_, plan_);
+    return;
+  }
+  auto infos = jobs::InfosOf(world_, *workload_);
+  if (!infos.ok()) return FailStart(infos.status());
+  if (IsGroup()) return ReleaseGroup(*infos);
+  if (infos->size() != 1) {
+    return FailStart(
+        absl::FailedPreconditionError(fmt::format("expecting 1 podset, got {}", infos->size())));
+  }
+  // Its one pod set is "main" or what a prebuilt Workload calls it; a role it has none.
+  if (!jobs::IsGated(First())) {
+    gang_.Watch(*workload_, pods_, plan_);
+    return;
+  }
+  absl::StatusOr<Json> patch = jobs::UngatePatch(First(), infos->front());
+  if (!patch.ok()) return FailStart(patch.status());
+  PatchPod(First(), *std::move(patch), "Started",
+           "Admitted by clusterQueue " + workload_->status.admission->cluster_queue);
+}
+
+void PodPass::FailStart(const absl::Status& status) {
+  if (absl::IsFailedPrecondition(status)) {
+    api::Workload next = *workload_;
+    admission::SetFinished(next, "FailedToStart", std::string(status.message()), now_);
+    WriteWorkload(std::move(next));
+  } else {
+    plan_.RecheckAt(now_ + absl::Seconds(1));
+  }
+}
+
+void PodPass::ReleaseGroup(const std::vector<jobs::PodSetInfo>& infos) {
+  absl::StatusOr<std::vector<jobs::Release>> releases = jobs::PlanRelease(pods_, infos);
+  if (!releases.ok()) return FailStart(releases.status());
+  std::erase_if(*releases,
+                [](const jobs::Release& release) { return release.pod->metadata.Deleting(); });
+  if (releases->empty()) {
+    gang_.Watch(*workload_, pods_, plan_);
+    return;
+  }
+  // The PodGroup is there before the first gate goes.
+  if (gang_.Prepare(*workload_, pods_, plan_)) return;
+  const std::string warning = gang_.StartWarning();
+  if (!warning.empty()) plan_.notes.push_back(PodNote(First(), true, "GangFallback", warning));
   for (jobs::Release& release : *releases) {
-    if (release.pod->metadata.Deleting()) continue;
     if (!Room()) break;
     PatchPod(*release.pod, std::move(release.patch), "Started",
              "Admitted by clusterQueue " + workload_->status.admission->cluster_queue);

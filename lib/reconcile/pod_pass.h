@@ -7,7 +7,8 @@
 //
 // Every order of writes is safe at a crash between any two of them:
 //   start   the admission is on the Workload before the first gate goes; contradictions are found
-//           before the first write; a group half released is released in full by whoever comes next
+//           before the first write; a group half released is released in full by whoever comes
+//           next; the PodGroup of a gang is there before the first gate goes
 //   stop    quota is kept until no pod runs; a pod that was marked but not deleted is deleted next
 //   end     the Workload is finished before the first finalizer of a pod goes
 //   excess  the pod to go is chosen by what the API shows, and choosing again chooses the same
@@ -25,6 +26,7 @@
 #include "admission/conditions.h"
 #include "jobs/construct.h"
 #include "jobs/pod_group.h"
+#include "reconcile/pod_gang.h"
 #include "reconcile/reconcilers.h"
 
 namespace sluice::reconcile {
@@ -50,6 +52,8 @@ class PodPass {
   bool NoWorkload();
   bool Create(absl::StatusOr<jobs::NewWorkload> created);
   bool ComposeFailed(const absl::Status& status);
+  // The gang that the pods are in cannot be admitted (yet).
+  bool Refused();
 
   // pod_group.cc: which pods are the group.
   bool FindGroup();
@@ -71,6 +75,8 @@ class PodPass {
   void StartOrStop();
   void Start();
   bool ReadyToRelease();
+  void ReleaseGroup(const std::vector<jobs::PodSetInfo>& infos);
+  void FailStart(const absl::Status& status);
   void SyncQueueName();
   void NotePendingChecks();
   // Deletes every pod that runs (`all_of_them`: that waits, too). True when there was one.
@@ -97,6 +103,7 @@ class PodPass {
   absl::Time now_;
   admission::StatusOptions options_;
   std::string prebuilt_;
+  PodGang gang_;
   int64_t absent_ = 0;
   std::shared_ptr<const api::Workload> workload_;
   Plan plan_;

@@ -258,6 +258,7 @@ Reply ApiServer::Store(Kind kind, ObjectKey key, Json object, const std::string&
     api::Prune(object, *schema);
     api::ApplyDefaults(object, *schema);
   }
+  FillPriority(*this, kind, object);
   DefaultBuiltin(kind, object);
   if (Reply reply = Mutate(kind, object); !reply.ok()) return reply;
   if (schema != nullptr) api::ApplyDefaults(object, *schema);

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "sim/api_server.h"
+
 namespace sluice::sim {
 namespace {
 
@@ -40,6 +42,15 @@ void DropGatedFields(Kind kind, const state::ClusterFeatures& features, Json& ob
   } else if (kind == Kind::kPod && !features.pod_groups) {
     spec->Erase("schedulingGroup");
   }
+}
+
+void FillPriority(const ApiServer& api, Kind kind, Json& object) {
+  if (kind != Kind::kPod && kind != Kind::kPodGroup) return;
+  const std::string name = object.GetString("spec", "priorityClassName");
+  const Json* found = name.empty() ? nullptr : api.Find(Kind::kPriorityClass, {"", name});
+  if (found == nullptr || object.Find("spec", "priority") != nullptr) return;
+  const Json* value = found->Find("value");
+  object["spec"].Set("priority", value == nullptr ? 0 : value->AsInt());
 }
 
 void DefaultPodGroup(Json& group) {

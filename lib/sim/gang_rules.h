@@ -12,8 +12,12 @@
 
 namespace sluice::sim {
 
+class ApiServer;
+
 // Takes away what a server without these features does not keep.
 void DropGatedFields(api::Kind kind, const state::ClusterFeatures& features, api::Json& object);
+// The priority of a new pod or PodGroup that names a class; it stays away when there is none.
+void FillPriority(const ApiServer& api, api::Kind kind, api::Json& object);
 void DefaultPodGroup(api::Json& group);
 std::vector<std::string> PodGroupErrors(const api::Json* old, const api::Json& next);
 std::vector<std::string> JobSchedulingErrors(const api::Json* old, const api::Json& next);

@@ -180,6 +180,19 @@ Violations GangWatch::Check(const ApiServer& api) {
     const Json* owners = group->Find("metadata", "ownerReferences");
     if (before > 0 || done.contains(key) || owners == nullptr) continue;
     const std::string owner = owners->AsArray().front().GetString("name");
+    if (owners->AsArray().front().GetString("kind") == "Workload") {
+      const Json* workload = api.Find(Kind::kWorkload, {key.ns, owner});
+      const Json* pod_sets = workload == nullptr ? nullptr : workload->Find("spec", "podSets");
+      int64_t pods = 0;
+      if (pod_sets != nullptr) {
+        for (const Json& pod_set : pod_sets->AsArray()) pods += pod_set.Find("count")->AsInt();
+      }
+      if (count < pods) {
+        violations.push_back(
+            fmt::format("pod group {} started with {} of {} pods", owner, count, pods));
+      }
+      continue;
+    }
     const Json* job = api.Find(Kind::kJob, {key.ns, owner});
     if (job == nullptr || job->GetString("metadata", "annotations", api::kGangMode).empty())
       continue;

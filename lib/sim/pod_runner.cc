@@ -27,6 +27,15 @@ bool Gated(const Json& pod) {
 
 bool Ended(const std::string& phase) { return phase == "Succeeded" || phase == "Failed"; }
 
+bool OfJob(const Json& pod) {
+  const Json* owners = pod.Find("metadata", "ownerReferences");
+  if (owners == nullptr) return false;
+  const auto& list = owners->AsArray();
+  return std::any_of(list.begin(), list.end(), [](const Json& owner) {
+    return owner.GetString("kind") == "Job" && owner.Has("controller");
+  });
+}
+
 std::string ConditionStatus(const Json& pod, const std::string& type) {
   const Json* conditions = pod.Find("status", "conditions");
   if (conditions == nullptr) return "";
@@ -75,8 +84,10 @@ void PodRunner::Advance(const Json& pod, absl::Time now) {
   const ObjectKey key{pod.GetString("metadata", "namespace"), pod.GetString("metadata", "name")};
   const std::string phase = pod.GetString("status", "phase");
   const bool bound = !pod.GetString("spec", "nodeName").empty();
+  if (options_.pod_objects && OfJob(pod)) return;
   if (!bound) {
-    if (!Gated(pod) && !Deleting(pod) && !Ended(phase)) Bind(key, pod, now);
+    if (!options_.pod_objects && !Gated(pod) && !Deleting(pod) && !Ended(phase))
+      Bind(key, pod, now);
     return;
   }
   Times& times = TimesOf(key, pod, now);

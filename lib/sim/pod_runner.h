@@ -1,9 +1,11 @@
 // PodRunner: scheduler, kubelet and nodes for pods that are API objects, for the simulator.
 //
-// A pod without scheduling gates is bound at once; any node fits. It becomes ready after the
-// readiness delay and ends after its run time, both given by the annotations that Jobs use
-// (sim/job_controller.h: run-seconds, ready-seconds, fail, stop-seconds). A pod that is deleted
-// while it runs takes its time to stop, ends as Failed, and is gone when no finalizer holds it.
+// A pod without scheduling gates is bound at once; any node fits. With the option pod_objects a
+// scheduler binds them (sim/scheduler.h), and the Job controller runs those of Jobs. It becomes
+// ready after the readiness delay and ends after its run time, both given by the annotations that
+// Jobs use (sim/job_controller.h: run-seconds, ready-seconds, fail, stop-seconds). A pod that is
+// deleted while it runs takes its time to stop, ends as Failed, and is gone when no finalizer holds
+// it.
 //
 // Writes only nodeName and status of pods, and deletes those that have stopped. Everything but
 // start times can be seen in the API. Single thread, deterministic.

@@ -34,8 +34,8 @@
 // copyLabel=KEY, transform=INPUT:STRATEGY[:OUTPUT*FACTOR,...], quotaCheck=IgnoreUndeclared,
 // fairSharing=on (both strategies) or their names, replicas, readiness=DURATION, stop=DURATION,
 // gate.NAME=BOOL, nativeGangs=jobs (the Job controller makes PodGroups), podgroups (only they are
-// served) or off, scheduler=on (pods of Jobs are objects that a scheduler binds to nodes),
-// admissionFairSharing.KEY (halfLife, sampling, weight.RESOURCE; any of them turns it on).
+// served) or off, scheduler=on (pods, those of Jobs too, are objects that a scheduler binds to
+// nodes), admissionFairSharing.KEY (halfLife, sampling, weight.RESOURCE; any of them turns it on).
 //
 // A mistake in the file is an error that names its line. Pure; deterministic.
 #pragma once

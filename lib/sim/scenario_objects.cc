@@ -369,6 +369,10 @@ absl::Status Pod(const Words& words, Json& object) {
       pod_template["spec"].Set("nodeName", word.value);
       continue;
     }
+    if (word.key == "in") {
+      pod_template["spec"]["schedulingGroup"].Set("podGroupName", word.value);
+      continue;
+    }
     RETURN_IF_ERROR(JobMetadata(word, object["metadata"]));
   }
   object.Set("spec", *pod_template.Find("spec"));

@@ -26,7 +26,7 @@
 //       [podannotation:KEY=VALUE]... of the pod template
 //       [annotation:KEY=VALUE]... [ready=TIME[,TIME...]] [minparallelism=N]
 //       ready: how long the first, second, ... pod after each start takes to be ready, or "never"
-//   pod NAME [group=NAME] [total=N] [role=ROLE] [index=N] [fast=true] [serving=true]
+//   pod NAME [in=PODGROUP] [group=NAME] [total=N] [role=ROLE] [index=N] [fast=true] [serving=true]
 //       [retriable=false] and the words of a job but those about counts and suspension; run, ready
 //       and stopping have one time; [node=NAME] for a pod that is bound already
 //   workload NAME [queue=] [priority=N] [count=N] [mincount=N] [RESOURCE=AMOUNT]...

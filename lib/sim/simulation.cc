@@ -396,8 +396,7 @@ bool Simulation::Step() {
   } else if (jobs_due_ <= now_ || jobs_.NextDue() <= now_ || pods_.NextDue() <= now_) {
     jobs_due_ = absl::InfiniteFuture();
     jobs_.Run(now_);
-    // Otherwise a scheduler binds them, and those of Jobs are run by the Job controller.
-    if (!options_.jobs.pod_objects) pods_.Run(now_);
+    pods_.Run(now_);
   } else {
     for (const auto& replica : replicas_) {
       if (replica->controller->NextDue(now_) <= now_) RunReplica(*replica);

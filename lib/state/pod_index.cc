@@ -121,6 +121,8 @@ void PodIndex::Put(const ObjectKey& key, ManagedPodPtr pod, absl::btree_set<Obje
   const ManagedPodPtr before = Find(key);
   if (before != nullptr && before->group != pod->group) Erase(key, touched);
   touched.insert(WorkKey(*pod));
+  if (const ManagedPodPtr same = Find(key)) CountInPodGroup(*same, -1, touched);
+  CountInPodGroup(*pod, 1, touched);
   if (!pod->group.empty()) groups_[{key.ns, pod->group}].insert(key.name);
   pods_.insert_or_assign(key, std::move(pod));
 }
@@ -129,11 +131,24 @@ void PodIndex::Erase(const ObjectKey& key, absl::btree_set<ObjectKey>& touched) 
   const auto found = pods_.find(key);
   if (found == pods_.end()) return;
   touched.insert(WorkKey(*found->second));
+  CountInPodGroup(*found->second, -1, touched);
   if (const auto group = groups_.find({key.ns, found->second->group}); group != groups_.end()) {
     group->second.erase(key.name);
     if (group->second.empty()) groups_.erase(group);
   }
   pods_.erase(found);
+}
+
+void PodIndex::CountInPodGroup(const ManagedPod& pod, int64_t by,
+                               absl::btree_set<ObjectKey>& touched) {
+  const std::string& name = pod.spec().scheduling_group;
+  if (name.empty()) return;
+  const ObjectKey key{pod.metadata.ns, name};
+  Units& units = pod_groups_[key];
+  for (const auto& [unit, count] : units) touched.insert(unit);
+  const ObjectKey unit = WorkKey(pod);
+  if ((units[unit] += by) == 0) units.erase(unit);
+  if (units.empty()) pod_groups_.erase(key);
 }
 
 void PodIndex::FinishList(absl::btree_set<ObjectKey>& touched) {

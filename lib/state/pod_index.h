@@ -1,4 +1,4 @@
-// PodIndex: the managed pods, by name and by group.
+// PodIndex: the managed pods, by name, by group and by PodGroup of kube-scheduler.
 //
 // Keeps only pods with the label kueue.x-k8s.io/managed: "true", whatever the events bring, so that
 // memory grows with what is managed and not with the cluster. A pod that loses the label is gone
@@ -46,6 +46,10 @@ class PodIndex {
   // Whether the pod of that key exists, but its last version could not be read.
   bool Unreadable(const ObjectKey& key) const { return unreadable_.contains(key); }
   const absl::btree_map<ObjectKey, ManagedPodPtr>& all() const { return pods_; }
+  // For each PodGroup of kube-scheduler that pods name: the keys to work on for these pods, with
+  // the number of pods. A change of one of them is work for all.
+  using Units = absl::btree_map<ObjectKey, int64_t>;
+  const absl::btree_map<ObjectKey, Units>& pod_groups() const { return pod_groups_; }
   // The key to work on for a pod.
   static ObjectKey WorkKey(const ManagedPod& pod);
 
@@ -53,10 +57,13 @@ class PodIndex {
   void Put(const ObjectKey& key, ManagedPodPtr pod, absl::btree_set<ObjectKey>& touched);
   void Erase(const ObjectKey& key, absl::btree_set<ObjectKey>& touched);
   void FinishList(absl::btree_set<ObjectKey>& touched);
+  // Counts the pod in its PodGroup, or no longer.
+  void CountInPodGroup(const ManagedPod& pod, int64_t by, absl::btree_set<ObjectKey>& touched);
 
   bool group_annotations_;
   absl::btree_map<ObjectKey, ManagedPodPtr> pods_;
   absl::btree_map<ObjectKey, absl::btree_set<std::string>> groups_;  // names of pods
+  absl::btree_map<ObjectKey, Units> pod_groups_;
   absl::btree_set<ObjectKey> unreadable_;
   std::optional<absl::btree_set<ObjectKey>> listing_;  // keys seen by a running list
 };

@@ -236,9 +236,9 @@ void World::FinishList(Store<T>& store, api::Kind kind, absl::Time now, Refs& to
   absl::erase_if(unreadable_,
                  [&](const Ref& ref) { return ref.kind == kind && !seen.contains(ref.key); });
   if (kind == api::Kind::kPodGroup) {
-    // Nobody waits for these but the Jobs that name one.
+    // Nobody waits for these but those who name one.
     pod_groups_listed_ = true;
-    for (const auto& [key, jobs] : jobs_by_pod_group_) TouchJobsOf(key, touched);
+    TouchUsersOfPodGroups(touched);
     return;
   }
   MarkSynced(kind);
@@ -299,7 +299,7 @@ void World::Changed(const ObjectKey& key, const std::shared_ptr<const T>& before
   if constexpr (std::is_same_v<T, api::Job>) {
     IndexPodGroup(key, before.get(), after.get(), touched);
   } else if constexpr (std::is_same_v<T, api::PodGroup>) {
-    TouchJobsOf(key, touched);
+    TouchUsersOf(key, touched);
   } else if constexpr (std::is_same_v<T, api::Workload>) {
     WorkloadChanged(key, before.get(), after.get(), now, touched);
   } else if constexpr (std::is_same_v<T, api::ClusterQueue>) {

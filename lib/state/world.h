@@ -273,7 +273,9 @@ class World {
 
   void IndexPodGroup(const ObjectKey& job_key, const api::Job* before, const api::Job* after,
                      Refs& touched);
-  void TouchJobsOf(const ObjectKey& pod_group, Refs& touched) const;
+  // The Jobs and pods that name the PodGroup; those of every PodGroup.
+  void TouchUsersOf(const ObjectKey& pod_group, Refs& touched) const;
+  void TouchUsersOfPodGroups(Refs& touched) const;
   void FollowEvictions(const api::Workload* before, const api::Workload* after, absl::Time now);
   void IndexWorkload(const ObjectKey& key, const api::Workload* before, const api::Workload* after);
   // Brings totals and quota in line with the workload as it is (or is assumed to be).

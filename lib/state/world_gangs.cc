@@ -22,6 +22,9 @@ void World::SetFeatures(const ClusterFeatures& features, Refs& touched) {
     listing_.erase(api::Kind::kPodGroup);
   }
   for (const auto& [key, job] : jobs_.all()) touched.insert({api::Kind::kJob, key});
+  for (const auto& [key, pod] : pods_.all()) {
+    touched.insert({api::Kind::kPod, PodIndex::WorkKey(*pod)});
+  }
 }
 
 std::vector<ObjectKey> World::JobsOfPodGroup(const ObjectKey& pod_group) const {
@@ -30,8 +33,16 @@ std::vector<ObjectKey> World::JobsOfPodGroup(const ObjectKey& pod_group) const {
   return {found->second.begin(), found->second.end()};
 }
 
-void World::TouchJobsOf(const ObjectKey& pod_group, Refs& touched) const {
+void World::TouchUsersOf(const ObjectKey& pod_group, Refs& touched) const {
   for (const ObjectKey& job : JobsOfPodGroup(pod_group)) touched.insert({api::Kind::kJob, job});
+  const auto found = pods_.pod_groups().find(pod_group);
+  if (found == pods_.pod_groups().end()) return;
+  for (const auto& [unit, count] : found->second) touched.insert({api::Kind::kPod, unit});
+}
+
+void World::TouchUsersOfPodGroups(Refs& touched) const {
+  for (const auto& [key, jobs] : jobs_by_pod_group_) TouchUsersOf(key, touched);
+  for (const auto& [key, units] : pods_.pod_groups()) TouchUsersOf(key, touched);
 }
 
 // Whether a Job may use a PodGroup depends on the others that name it.
@@ -45,9 +56,9 @@ void World::IndexPodGroup(const ObjectKey& job_key, const api::Job* before, cons
       if (old->second.empty()) jobs_by_pod_group_.erase(old);
     }
     if (!new_group.name.empty()) jobs_by_pod_group_[new_group].insert(job_key);
-    TouchJobsOf(old_group, touched);
+    TouchUsersOf(old_group, touched);
   }
-  TouchJobsOf(new_group, touched);
+  TouchUsersOf(new_group, touched);
 }
 
 }  // namespace sluice::state

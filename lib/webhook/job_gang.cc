@@ -68,29 +68,41 @@ void AddMode(const Json& object, const char* mode, PatchOps* ops) {
   }
 }
 
-void CheckAnnotations(const api::Job& job, FieldErrors* errors) {
-  const std::string wish = job.metadata.Annotation(api::kNativeGang);
+}  // namespace
+
+void CheckGangAnnotations(const api::ObjectMeta& metadata, const std::string& no_shrink,
+                          FieldErrors* errors) {
+  const std::string wish = metadata.Annotation(api::kNativeGang);
   if (!wish.empty() && wish != "true" && wish != "false") {
     errors->push_back(
         FieldError::NotSupported(AnnotationPath(api::kNativeGang), wish, {"true", "false"}));
   }
-  const std::string policy = job.metadata.Annotation(api::kOnGangBroken);
+  const std::string policy = metadata.Annotation(api::kOnGangBroken);
   const auto parsed = jobs::ParseOnGangBroken(policy);
   if (!parsed) {
     errors->push_back(FieldError::NotSupported(AnnotationPath(api::kOnGangBroken), policy,
                                                {"Repair", "Requeue", "Shrink", "Ignore"}));
-  } else if (*parsed == jobs::OnGangBroken::kShrink && !jobs::DeclaredMinimum(job)) {
-    errors->push_back(FieldError::Invalid(
-        AnnotationPath(api::kOnGangBroken), policy,
-        fmt::format("needs a minimum below all pods: the annotation {}, or an own "
-                    "spec.scheduling.schedulingPolicy.gang.minCount",
-                    api::kJobMinParallelism)));
+  } else if (*parsed == jobs::OnGangBroken::kShrink && !no_shrink.empty()) {
+    errors->push_back(FieldError::Invalid(AnnotationPath(api::kOnGangBroken), policy, no_shrink));
   }
-  const std::string timeout = job.metadata.Annotation(api::kRepairTimeout);
+  const std::string timeout = metadata.Annotation(api::kRepairTimeout);
   if (!jobs::ParseRepairTimeout(timeout)) {
     errors->push_back(FieldError::Invalid(AnnotationPath(api::kRepairTimeout), timeout,
                                           "must be a positive duration, such as 5m"));
   }
+}
+
+namespace {
+
+void CheckAnnotations(const api::Job& job, FieldErrors* errors) {
+  std::string no_shrink;
+  if (!jobs::DeclaredMinimum(job)) {
+    no_shrink = fmt::format(
+        "needs a minimum below all pods: the annotation {}, or an own "
+        "spec.scheduling.schedulingPolicy.gang.minCount",
+        api::kJobMinParallelism);
+  }
+  CheckGangAnnotations(job.metadata, no_shrink, errors);
 }
 
 void Warn(const Request& request, const View& view, const api::Job& job) {

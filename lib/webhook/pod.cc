@@ -51,6 +51,12 @@ class Draft {
     gates.Append(item);
   }
 
+  void SetPodGroup(const std::string& name) {
+    const Json group = Json::MakeObject({{"podGroupName", name}});
+    ops_.push_back(AddOp("/spec/schedulingGroup", group));
+    object_["spec"].Set("schedulingGroup", group);
+  }
+
   void AddFinalizer(const char* finalizer) { webhook::AddFinalizer(object_, finalizer, &ops_); }
   PatchOps Take() { return std::move(ops_); }
 
@@ -226,6 +232,9 @@ absl::StatusOr<PatchOps> DefaultPod(const Request& request, const View& view) {
   draft.SetLabel(api::kManagedLabel, "true");
   draft.AddFinalizer(api::kManagedFinalizer);
   Hold(request, view, pod.metadata, draft);
+  const PodGangChoice gang = ChoosePodGang(view, pod, request.ns);
+  if (!gang.pod_group.empty()) draft.SetPodGroup(gang.pod_group);
+  if (gang.mode != nullptr) draft.SetAnnotation(api::kGangMode, gang.mode);
   return draft.Take();
 }
 
@@ -240,11 +249,13 @@ absl::StatusOr<FieldErrors> ValidatePod(const Request& request, const View& view
   const bool gates = view.GateOn("AdmissionGatedBy");
   if (request.old_object == nullptr) {
     CheckJobCreate(view, FactsOf(pod), &errors);
+    CheckPodGang(request, view, pod, nullptr, &errors);
     if (gates) CheckAdmissionGatedBy(pod.metadata, nullptr, &errors);
     return errors;
   }
   ASSIGN_OR_RETURN(const ManagedPod old_pod, state::DecodeManagedPod(*request.old_object));
   CheckUpdate(view, pod, old_pod, &errors);
+  CheckPodGang(request, view, pod, &old_pod, &errors);
   CheckJobUpdate(view, FactsOf(pod), FactsOf(old_pod), request.ns, &errors);
   if (gates) CheckAdmissionGatedBy(pod.metadata, &old_pod.metadata, &errors);
   return errors;

@@ -87,6 +87,10 @@ bool SamePodTemplate(const api::Json& a, const api::Json& b);
 // else by a PodGroup of our own. The annotation sluice.dev/gang-mode tells which, so that a field
 // which the API server drops is noticed.
 void AddNativeGang(const Request& request, const View& view, const api::Job& job, PatchOps* ops);
+// The annotations about gangs of a Job or pod. `no_shrink`: why it cannot do with fewer pods than
+// all, "" when it can.
+void CheckGangAnnotations(const api::ObjectMeta& metadata, const std::string& no_shrink,
+                          FieldErrors* errors);
 // The annotations about gangs; with `warnings` also what a new Job will not get.
 void CheckGang(const Request& request, const View& view, const api::Job& job,
                const api::Job* old_job, FieldErrors* errors);
