@@ -1,6 +1,10 @@
 #include "observer.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <string>
+#include <vector>
 
 #include "admission/cycle.h"
 #include "api/names.h"
@@ -16,9 +20,36 @@ bool Is(const api::Workload* workload, const char* type) {
   return workload != nullptr && api::IsTrue(workload->status.conditions, type);
 }
 
+// "main: cpu=default, memory=default".
+std::string FlavorsOf(const api::Admission& admission) {
+  std::string text;
+  for (const api::PodSetAssignment& pod_set : admission.pod_set_assignments) {
+    text += fmt::format("{}{}:", text.empty() ? "" : "; ", pod_set.name);
+    const char* separator = " ";
+    for (const auto& [resource, flavor] : pod_set.flavors) {
+      text += fmt::format("{}{}={}", separator, resource, flavor);
+      separator = ", ";
+    }
+  }
+  return text;
+}
+
 absl::Time Since(const api::Workload& workload, const char* type, absl::Time fallback) {
   const api::Condition* condition = api::FindCondition(workload.status.conditions, type);
   return condition == nullptr ? fallback : condition->last_transition_time.value_or(fallback);
+}
+
+// Why it waits, when that is another reason than before: the text that its condition has.
+void LogWait(const api::Workload* before, const api::Workload& after, const loop::Log& log) {
+  const auto find = [](const api::Workload& workload) {
+    return api::FindCondition(workload.status.conditions, api::kQuotaReserved);
+  };
+  const api::Condition* now = find(after);
+  const api::Condition* then = find(*before);
+  if (now == nullptr || (then != nullptr && then->reason == now->reason)) return;
+  log.Info("waits", {{"workload", after.metadata.Key().ToString()},
+                     {"reason", now->reason},
+                     {"message", now->message}});
 }
 
 }  // namespace
@@ -78,6 +109,7 @@ void ShellObserver::OnWorkload(const api::Workload* before, const api::Workload*
                            {"clusterQueue", LabelsOf(*after).cluster_queue},
                            {"wait", record.wait}});
   }
+  if (!Is(after, api::kQuotaReserved)) LogWait(before, *after, log_);
   if (const auto ready = metrics::PodsReadyBetween(*before, *after, LabelsOf(*after), now)) {
     metrics_.Observe(*ready);
   }
@@ -126,11 +158,30 @@ void ShellObserver::OnDecision(const admission::Decision& decision, absl::Time) 
   const bool admit = decision.kind == admission::Decision::Kind::kAdmit;
   ++decisions_;
   if (admit) ++admissions_;
-  if (!log_.Enabled(loop::LogLevel::kDebug)) return;
-  log_.Debug(admit ? "quota reserved" : "waits", {{"workload", decision.info->Key().ToString()},
-                                                  {"clusterQueue", decision.info->cluster_queue},
-                                                  {"reason", decision.reason},
-                                                  {"message", decision.message}});
+  std::vector<std::string> victims;
+  for (const admission::Decision::Victim& victim : decision.victims) {
+    if (!victim.ongoing) victims.push_back(victim.workload->Key().ToString());
+  }
+  // What changes nothing is told only to those who want to know everything.
+  const auto level = admit || !victims.empty() ? loop::LogLevel::kInfo : loop::LogLevel::kDebug;
+  if (!log_.Enabled(level)) return;
+  loop::LogFields fields = {{"workload", decision.info->Key().ToString()},
+                            {"clusterQueue", decision.info->cluster_queue}};
+  const std::string considered = admission::RenderConsidered(decision.explanation);
+  if (admit) {
+    fields.push_back({"flavors", FlavorsOf(decision.admission)});
+  } else {
+    fields.push_back({"reason", decision.reason});
+    fields.push_back({"message", decision.message});
+  }
+  if (!considered.empty()) fields.push_back({"considered", considered});
+  if (!victims.empty()) fields.push_back({"victims", fmt::format("{}", fmt::join(victims, ", "))});
+  const char* what = admit ? "quota reserved" : victims.empty() ? "waits" : "preempts";
+  if (level == loop::LogLevel::kInfo) {
+    log_.Info(what, fields);
+  } else {
+    log_.Debug(what, fields);
+  }
 }
 
 void ShellObserver::OnRejected(const state::Rejection& rejection, bool first, uint64_t count) {

@@ -106,7 +106,9 @@ class Explainer {
         return;
       case flavor::Mode::kPreempt:
       case flavor::Mode::kDeferredFit:
-        verdict.verdict = entry.targets.empty() ? Verdict::kNoCandidates : Verdict::kPreempting;
+        verdict.verdict = entry.targets.empty()     ? Verdict::kNoCandidates
+                          : info_->preemption_gated ? Verdict::kPreemptionGated
+                                                    : Verdict::kPreempting;
         for (const preemption::Target& target : entry.targets) {
           verdict.preempting.push_back(target.workload->Key().ToString());
         }
@@ -114,6 +116,11 @@ class Explainer {
         return;
       case flavor::Mode::kFit:
         verdict.verdict = Verdict::kFits;
+        if (entry.migrates != nullptr) {
+          verdict.verdict = Verdict::kMigrating;
+          verdict.preempting = {entry.migrates->Key().ToString()};
+          return;
+        }
         if (snapshot_.options.block_admission && snapshot_.not_ready > 0) FindNotReady();
         return;
     }
@@ -317,7 +324,12 @@ class Explainer {
         AddTrialWakeUps();
         break;
       case Verdict::kPreempting:
+      case Verdict::kMigrating:
         Wake(WakeUp::Kind::kVictimsGone);
+        break;
+      case Verdict::kPreemptionGated:
+        Wake(WakeUp::Kind::kOther, "its preemption gates are open");
+        AddTrialWakeUps();
         break;
       case Verdict::kOthersNotReady:
         Wake(WakeUp::Kind::kPodsReady);

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "admission/conditions.h"
@@ -39,6 +40,8 @@ class Explainer {
             world_.RequestContextFor(workload_.metadata.ns), world_.order_options());
       }
       ExplanationTree judged = admission::Explain(InputOf(world_), info);
+      using Verdict = admission::Explanation::Verdict;
+      if (judged.verdict.verdict == Verdict::kPreemptionGated) NameClosedGates();
       judged.blockers = std::move(tree_.blockers);
       judged.wake_ups.insert(judged.wake_ups.begin(), tree_.wake_ups.begin(), tree_.wake_ups.end());
       return judged;
@@ -143,6 +146,20 @@ class Explainer {
       return Block("OnHold", "it is on hold: " + reserved->message, "it is released");
     }
     return false;
+  }
+
+  // Only where it would have to preempt: who fits, or has nobody to preempt, is not held back by
+  // them.
+  void NameClosedGates() {
+    for (const std::string& gate : workload_.spec.preemption_gates) {
+      const auto& states = workload_.status.preemption_gates;
+      const bool open = std::any_of(states.begin(), states.end(), [&](const auto& state) {
+        return state.name == gate && state.position == "Open";
+      });
+      if (open) continue;
+      Block("PreemptionGateClosed",
+            fmt::format("it would have to preempt, and its preemption gate {} is closed", gate));
+    }
   }
 
   // Does not keep it from being judged.

@@ -2,6 +2,7 @@ package elastic
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -67,6 +68,19 @@ func TestClosedGateHoldsBackAPreemption(t *testing.T) {
 	c.ExpectMessage(t, q.Namespace, low, "WaitingForQuota", "2 more needed")
 	if suspended, err := c.Suspended(t.Context(), q.Namespace, small); err != nil || suspended {
 		t.Errorf("the small Job was enough of a victim: suspended %t, %v", suspended, err)
+	}
+
+	// The log says the same, in the words of the conditions.
+	for _, line := range []string{
+		fmt.Sprintf(`"msg":"waits","workload":"%s/gated","reason":"AdmissionGated","message":%q`, q.Namespace, blocked.Message),
+		fmt.Sprintf(`"msg":"preempts","workload":"%s/gated"`, q.Namespace),
+	} {
+		harness.Eventually(t, "the log says "+line, func() error {
+			if !strings.Contains(c.Controller().Log(), line) {
+				return harness.ErrNotYet
+			}
+			return nil
+		})
 	}
 
 	c.Submit(t, q, harness.Job{CPU: "3", Labels: []string{priority(t, 20)}})
