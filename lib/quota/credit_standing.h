@@ -51,24 +51,27 @@ class CreditWeights {
   absl::btree_map<CellId, Picos> by_cell_;
 };
 
+// What a policy says for all nodes that it governs.
+struct CreditPolicyTerms {
+  std::string name;
+  std::shared_ptr<const CreditWeights> weights;
+  bool protects = false;
+  absl::Duration max_lender_delay;
+};
+// Of a node, at the instant.
+struct CreditTerms {
+  const CreditPolicyTerms* policy = nullptr;
+  CreditTimeline::Picos entitlement = 0;
+  CreditTimeline::Picos standing = 0;
+};
+
 class CreditStanding {
  public:
   using Picos = CreditTimeline::Picos;
   using Micros = CreditAccount::Micros;
 
-  // What a policy says for all nodes that it governs.
-  struct Policy {
-    std::string name;
-    std::shared_ptr<const CreditWeights> weights;
-    bool protects = false;
-    absl::Duration max_lender_delay;
-  };
-  // Of a node, at the instant.
-  struct Terms {
-    const Policy* policy = nullptr;
-    Picos entitlement = 0;
-    Picos standing = 0;
-  };
+  using Policy = CreditPolicyTerms;
+  using Terms = CreditTerms;
   // Use above v and e, to be compared as a fraction.
   struct Overage {
     Picos above = 0;
@@ -109,6 +112,7 @@ class CreditStanding {
 
  private:
   struct Entry {
+    Entry() {}  // not implicit: g++ wants the initializers above the end of the outer class
     std::shared_ptr<const Policy> policy;
     Micros entitlement = 0;
     const CreditTimeline* account = nullptr;
