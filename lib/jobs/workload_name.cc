@@ -42,9 +42,9 @@ std::string VariantName(const std::string& parent, const std::string& parent_uid
   if (dash != std::string::npos && prefix.size() - dash - 1 == kHashDigits) prefix.resize(dash);
   prefix += "-variant-" + flavor;
   prefix.resize(std::min(prefix.size(), max_length - kHashDigits - 1));
-  return prefix + "-" +
-         ShortHash(
-             fmt::format("Workload\n{}\n{}\n{}\n{}", api::kKueueGroup, parent, parent_uid, flavor));
+  const std::string hashed =
+      fmt::format("Workload\n{}\n{}\n{}\n{}", api::kKueueGroup, parent, parent_uid, flavor);
+  return prefix + "-" + ShortHash(hashed, kHashDigits);
 }
 
 }  // namespace sluice::jobs

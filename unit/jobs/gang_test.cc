@@ -126,7 +126,9 @@ TEST_CASE("Partial admission never goes below the user's own gang") {
   api::Job job = WithMode("");
   SetGang(job, 3);
   job.metadata.annotations[api::kJobMinParallelism] = "2";
-  CHECK(BatchJob::PodSets(job, false).front().min_count == 3);
+  const auto pod_sets = BatchJob::PodSets(job, TopologyOptions{});
+  REQUIRE(pod_sets.ok());
+  CHECK(pod_sets->front().min_count == 3);
 }
 
 }  // namespace
