@@ -172,7 +172,10 @@ bool Places::Holds(const Place& place) {
   for (size_t i = 0; i < place.request.pod_sets.size(); ++i) {
     const topology::PodSetPlacement& placed = place.placement.pod_sets[i];
     if (!placed.assignment.has_value()) continue;
-    if (placer_->Check(place.request.pod_sets[i], *placed.assignment)) return false;
+    const topology::PodSetRequest& asked = place.request.pod_sets[i];
+    if (placer_->Check(asked, *placed.assignment)) return false;
+    // A leader and its workers may share a node.
+    overlay.Add({{asked.flavor, asked.per_pod, *placed.assignment}});
   }
   return true;
 }

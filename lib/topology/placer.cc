@@ -398,8 +398,7 @@ std::optional<Broken> Placer::Check(const PodSetRequest& pod_set, const Assignme
   Broken broken;
   broken.pod_set = pod_set.name;
   const Tree* tree = inventory_.FindTree(pod_set.flavor);
-  std::vector<Need> needs = NeedsOf(pod_set.per_pod);
-  std::erase_if(needs, [](const Need& need) { return *need.name == kPods; });
+  const std::vector<Need> needs = NeedsOf(pod_set.per_pod);
   for (const AssignedDomain& domain : assignment.domains) {
     broken.domain = domain.values;
     const int32_t position = tree == nullptr ? -1 : PositionIn(*tree, domain.values);

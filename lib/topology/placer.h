@@ -62,9 +62,8 @@ class Placer {
   WorkloadPlacement Place(const WorkloadRequest& request);
 
   // The check before an assignment is acted on: each domain is there, takes the pods of the pod set
-  // and has room for those beyond `held` (what the workload already has there). Entries are checked
-  // one by one and the resource "pods" is not looked at: what was placed in one computation already
-  // fits together, this finds what has changed since.
+  // and has room for those beyond `held` (what the workload already has there). Pod sets that share
+  // a domain must be booked one after the other by the caller.
   std::optional<Broken> Check(const PodSetRequest& pod_set, const Assignment& assignment,
                               const Assignment* held = nullptr) const;
 

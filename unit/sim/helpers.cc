@@ -2,6 +2,7 @@
 
 #include <cstdlib>
 #include <random>
+#include <string_view>
 
 #include "sim/scenario_objects.h"
 #include "unit/catch.h"
@@ -35,10 +36,11 @@ bool ConditionTrue(const api::Json& object, const std::string& type) {
 }
 
 void ForSeeds(int count, const std::function<void(uint64_t seed)>& check) {
-  uint64_t first = std::random_device{}();
+  uint64_t first = 1;
   if (const char* seed = std::getenv("SLUICE_SEED")) {
-    first = std::strtoull(seed, nullptr, 10);
-    count = 1;
+    const bool any = std::string_view(seed) == "random";
+    first = any ? std::random_device{}() : std::strtoull(seed, nullptr, 10);
+    if (!any) count = 1;
   }
   if (const char* rounds = std::getenv("SLUICE_ROUNDS")) count = std::atoi(rounds);
   for (int i = 0; i < count; ++i) {

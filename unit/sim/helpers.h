@@ -17,7 +17,8 @@ void Make(Simulation& sim, const std::string& text);
 
 bool ConditionTrue(const api::Json& object, const std::string& type);
 
-// Runs the check with `count` random seeds. SLUICE_SEED: with this one only; SLUICE_ROUNDS: so
+// Runs the check with `count` seeds, the same ones in each run, so that a change is what makes a
+// test fail. SLUICE_SEED: with this one only, or from a random one on ("random"); SLUICE_ROUNDS: so
 // many.
 void ForSeeds(int count, const std::function<void(uint64_t seed)>& check);
 

@@ -38,6 +38,7 @@ class RandomTopology {
     CHECK(sim_.Settled());
     if (sim_.Settled() && sim_.violations().empty()) sim_.CheckSettled();
     if (!sim_.violations().empty()) UNSCOPED_INFO(text_);
+    for (const std::string& text : sim_.trace()) UNSCOPED_INFO(text);
     for (const std::string& text : sim_.violations()) UNSCOPED_INFO(text);
     CHECK(sim_.violations().empty());
   }
