@@ -186,7 +186,7 @@ func TestGroupOfGang(t *testing.T) {
 	t.Parallel()
 	c := harness.Shared
 	p := newPool(t, "8")
-	class := c.MustCreate(t, harness.Parsef("{apiVersion: scheduling.k8s.io/v1, kind: PriorityClass, metadata: {name: %s}, value: 100, preemptionPolicy: Never}", harness.Name("class"))).GetName()
+	class := c.MustCreate(t, harness.Parsef("{apiVersion: scheduling.k8s.io/v1, kind: PriorityClass, metadata: {name: %s}, value: 100}", harness.Name("class"))).GetName()
 	object := harness.Job{Name: harness.Name("gang") + ".own", Namespace: p.Namespace, Queue: p.Local, Pods: 3, PriorityClass: class}.Object()
 	object.SetAnnotations(map[string]string{"sluice.dev/native-gang": "true"})
 	job := c.MustCreate(t, object)
@@ -348,7 +348,7 @@ func TestOthersGroup(t *testing.T) {
 // TestDetection: what the API server can do is in the log and in the metrics.
 func TestDetection(t *testing.T) {
 	log := harness.Shared.Controller().Log()
-	for _, text := range []string{"native gangs", "podGroups=true", "jobScheduling=true"} {
+	for _, text := range []string{`"native gangs"`, `"podGroups":true`, `"jobScheduling":true`} {
 		if !strings.Contains(log, text) {
 			t.Errorf("the log does not say %q", text)
 		}

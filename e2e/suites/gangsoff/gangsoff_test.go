@@ -61,7 +61,7 @@ func TestIntegrity(t *testing.T) {
 
 // TestDetection: the log says what is not there.
 func TestDetection(t *testing.T) {
-	if log := harness.Shared.Controller().Log(); !strings.Contains(log, "podGroups=false") {
+	if log := harness.Shared.Controller().Log(); !strings.Contains(log, `"podGroups":false`) {
 		t.Errorf("the log does not say that there are no PodGroups")
 	}
 }

@@ -144,6 +144,8 @@ func TestFailedNodeIsReplacedInTheSameRack(t *testing.T) {
 	s.submit(t, "gang", 4, required+"="+rack)
 	s.expectPlaces(t, "gang", map[int]string{0: s.host(0, 0), 1: s.host(0, 0), 2: s.host(0, 1), 3: s.host(0, 1)})
 	c.Delete(t, nodeKind, "", s.host(0, 1))
+	// What the garbage collector of pods does a minute later.
+	c.Kubectl(t, "delete", "pods", "--namespace", s.Namespace, "--field-selector", "spec.nodeName="+s.host(0, 1), "--force", "--grace-period=0")
 	s.expectPlaces(t, "gang", map[int]string{0: s.host(0, 0), 1: s.host(0, 0), 2: s.host(0, 2), 3: s.host(0, 2)})
 	workload := c.ExpectWorkload(t, s.Namespace, "gang", "Admitted", "True", "")
 	if harness.ConditionOf(workload, "Evicted").Status == "True" {
