@@ -3,6 +3,7 @@ package harness
 import (
 	"context"
 	"fmt"
+	"os"
 	"path/filepath"
 	"time"
 
@@ -26,6 +27,25 @@ const (
 // WithoutV1beta1 is the chart value that leaves the deprecated version out.
 const WithoutV1beta1 = "crds.serveV1beta1=false"
 
+// plainPods is a configuration that enables plain pods beside Jobs.
+const plainPods = `
+apiVersion: config.kueue.x-k8s.io/v1beta2
+kind: Configuration
+health:
+  healthProbeBindAddress: :8081
+metrics:
+  bindAddress: :8443
+webhook:
+  port: 9443
+leaderElection:
+  leaderElect: true
+  resourceName: c1f6bfd2.kueue.x-k8s.io
+integrations:
+  frameworks:
+  - batch/job
+  - pod
+`
+
 // ChartPath is the directory of the chart.
 func ChartPath() string { return filepath.Join(Root(), "charts", "sluice") }
 
@@ -44,7 +64,14 @@ func (c *Cluster) InstallChart(more ...string) error {
 	defer cancel()
 	arguments := []string{"upgrade", "--install", Release, ChartPath(),
 		"--namespace", SystemNamespace, "--create-namespace"}
-	arguments = append(append(arguments, c.ChartValues()...), c.Options.Chart...)
+	arguments = append(arguments, c.ChartValues()...)
+	if c.Options.PlainPods {
+		file := filepath.Join(c.Work, "controller_manager_config.yaml")
+		if err := os.WriteFile(file, []byte(plainPods), 0o600); err != nil {
+			return err
+		}
+		arguments = append(arguments, "--set-file", "managerConfig.controllerManagerConfigYaml="+file)
+	}
 	arguments = append(arguments, more...)
 	if _, err := c.Run(ctx, "", "helm", arguments...); err != nil {
 		return err

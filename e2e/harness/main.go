@@ -32,8 +32,9 @@ type Options struct {
 	NoController bool
 	// Follower keeps the controller from becoming the leader: it serves webhooks and changes nothing.
 	Follower bool
-	// Chart are further arguments of helm.
-	Chart []string
+	// PlainPods gives the chart a configuration file that enables plain pods beside Jobs: webhooks and
+	// rights of pods depend on it too.
+	PlainPods bool
 	// Configure changes the controller's configuration file before it is written.
 	Configure func(config map[string]any)
 }

@@ -4,8 +4,6 @@ package gangs
 
 import (
 	"fmt"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -16,36 +14,8 @@ import (
 	"sluice.dev/e2e/harness"
 )
 
-// configuration enables plain pods beside Jobs.
-const configuration = `
-apiVersion: config.kueue.x-k8s.io/v1beta2
-kind: Configuration
-health:
-  healthProbeBindAddress: :8081
-metrics:
-  bindAddress: :8443
-webhook:
-  port: 9443
-leaderElection:
-  leaderElect: true
-  resourceName: c1f6bfd2.kueue.x-k8s.io
-integrations:
-  frameworks: [batch/job, pod]
-`
-
 func TestMain(m *testing.M) {
-	directory, err := os.MkdirTemp("", "sluice-gangs-")
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
-	}
-	file := filepath.Join(directory, "controller_manager_config.yaml")
-	if err := os.WriteFile(file, []byte(configuration), 0o600); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
-	}
-	harness.Main(m, harness.Options{Suite: "gangs", Nodes: 1, NativeGangs: true,
-		Chart: []string{"--set-file", "managerConfig.controllerManagerConfigYaml=" + file},
+	harness.Main(m, harness.Options{Suite: "gangs", Nodes: 1, NativeGangs: true, PlainPods: true,
 		Configure: func(config map[string]any) {
 			election, _ := config["leaderElection"].(map[string]any)
 			election["leaseDuration"], election["renewDeadline"], election["retryPeriod"] = "2s", "1500ms", "200ms"

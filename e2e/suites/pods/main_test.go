@@ -4,8 +4,6 @@ package pods
 
 import (
 	"fmt"
-	"os"
-	"path/filepath"
 	"testing"
 	"time"
 
@@ -14,25 +12,6 @@ import (
 
 	"sluice.dev/e2e/harness"
 )
-
-// configuration enables plain pods beside Jobs.
-const configuration = `
-apiVersion: config.kueue.x-k8s.io/v1beta2
-kind: Configuration
-health:
-  healthProbeBindAddress: :8081
-metrics:
-  bindAddress: :8443
-webhook:
-  port: 9443
-leaderElection:
-  leaderElect: true
-  resourceName: c1f6bfd2.kueue.x-k8s.io
-integrations:
-  frameworks:
-  - batch/job
-  - pod
-`
 
 const (
 	quiet   = 2 * time.Second
@@ -45,18 +24,7 @@ var (
 )
 
 func TestMain(m *testing.M) {
-	directory, err := os.MkdirTemp("", "sluice-pods-")
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
-	}
-	file := filepath.Join(directory, "controller_manager_config.yaml")
-	if err := os.WriteFile(file, []byte(configuration), 0o600); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
-	}
-	harness.Main(m, harness.Options{Suite: "pods", Nodes: 8,
-		Chart: []string{"--set-file", "managerConfig.controllerManagerConfigYaml=" + file}})
+	harness.Main(m, harness.Options{Suite: "pods", Nodes: 8, PlainPods: true})
 }
 
 func cluster(t *testing.T) *harness.Cluster {

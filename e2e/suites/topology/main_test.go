@@ -5,8 +5,6 @@ package topology
 
 import (
 	"fmt"
-	"os"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -16,25 +14,6 @@ import (
 
 	"sluice.dev/e2e/harness"
 )
-
-// configuration enables plain pods beside Jobs.
-const configuration = `
-apiVersion: config.kueue.x-k8s.io/v1beta2
-kind: Configuration
-health:
-  healthProbeBindAddress: :8081
-metrics:
-  bindAddress: :8443
-webhook:
-  port: 9443
-leaderElection:
-  leaderElect: true
-  resourceName: c1f6bfd2.kueue.x-k8s.io
-integrations:
-  frameworks:
-  - batch/job
-  - pod
-`
 
 const (
 	rack     = "example.com/rack"
@@ -50,19 +29,7 @@ var (
 )
 
 func TestMain(m *testing.M) {
-	directory, err := os.MkdirTemp("", "sluice-topology-")
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
-	}
-	// By the chart, because the webhooks of pods depend on it too.
-	file := filepath.Join(directory, "controller_manager_config.yaml")
-	if err := os.WriteFile(file, []byte(configuration), 0o600); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
-	}
-	harness.Main(m, harness.Options{Suite: "topology", Nodes: 1,
-		Chart: []string{"--set-file", "managerConfig.controllerManagerConfigYaml=" + file}})
+	harness.Main(m, harness.Options{Suite: "topology", Nodes: 1, PlainPods: true})
 }
 
 // site is a queue whose one flavor is a pool of nodes in racks.
