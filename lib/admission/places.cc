@@ -75,12 +75,9 @@ Place Places::Decide(const queueing::WorkloadInfo& info,
                      const preemption::ReservedWorkload* replaced, flavor::Assignment& assignment) {
   Place place;
   if (assignment.mode == Mode::kNoFit || !Concern(info.cluster_queue)) return place;
-  TopologySources sources;
-  sources.has_topology = [this](const FlavorName& name) { return snapshot_.HasTopology(name); };
-  sources.only_topology = snapshot_.FindClusterQueue(info.cluster_queue)->only_topology;
-  sources.context = snapshot_.request_context(info.workload->metadata.ns);
-  sources.now = now_;
-  TopologyQuestion question = AskTopology(sources, *info.workload, assignment);
+  TopologyQuestion question = AskTopology(
+      TopologySourcesOf(snapshot_, info.cluster_queue, info.workload->metadata.ns, now_),
+      *info.workload, assignment);
   if (!question.error.empty()) {
     flavor::PodSetAssignment& pod_set = *FindPodSet(assignment, question.failed_pod_set);
     pod_set.error = std::move(question.error);

@@ -22,7 +22,7 @@ bool Waits(const api::PodSetAssignment& assignment) {
 }
 
 bool IsOn(const topology::Assignment& places, const std::string& node) {
-  return !places.levels.empty() && places.levels.back() == topology::kHostname &&
+  return topology::EndsInHosts(places.levels) &&
          std::any_of(places.domains.begin(), places.domains.end(), [&](const auto& domain) {
            return !domain.values.empty() && domain.values.back() == node;
          });
@@ -92,17 +92,6 @@ void KeepNeeded(const api::Workload& workload, topology::WorkloadRequest& reques
   });
 }
 
-TopologySources SourcesOf(const Snapshot& snapshot, const api::Workload& workload, absl::Time now) {
-  TopologySources sources;
-  sources.has_topology = [&snapshot](const FlavorName& name) { return snapshot.HasTopology(name); };
-  const ClusterQueueSnapshot* queue =
-      snapshot.FindClusterQueue(workload.status.admission->cluster_queue);
-  sources.only_topology = queue != nullptr && queue->only_topology;
-  sources.context = snapshot.request_context(workload.metadata.ns);
-  sources.now = now;
-  return sources;
-}
-
 void Write(const Snapshot& snapshot, const topology::WorkloadPlacement& placement,
            api::Workload& workload) {
   AddAssignments(*workload.status.admission, placement, snapshot.options.hostname_prefixes);
@@ -154,7 +143,9 @@ SecondPass PlaceAgain(const Snapshot& snapshot, const api::Workload& workload, a
     return pass;
   };
   TopologyQuestion question =
-      AskTopology(SourcesOf(snapshot, workload, now), workload, AssignmentOf(workload));
+      AskTopology(TopologySourcesOf(snapshot, workload.status.admission->cluster_queue,
+                                    workload.metadata.ns, now),
+                  workload, AssignmentOf(workload));
   if (!question.error.empty()) {
     return fail(fmt::format("failed to assign flavors to pod set {}: {}", question.failed_pod_set,
                             question.error));

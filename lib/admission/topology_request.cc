@@ -30,6 +30,17 @@ const flavor::PodSetAssignment& FlavorsFor(const api::Workload& workload,
 
 }  // namespace
 
+TopologySources TopologySourcesOf(const Snapshot& snapshot, const std::string& cluster_queue,
+                                  const std::string& ns, absl::Time now) {
+  TopologySources sources;
+  sources.has_topology = [&snapshot](const FlavorName& name) { return snapshot.HasTopology(name); };
+  const ClusterQueueSnapshot* queue = snapshot.FindClusterQueue(cluster_queue);
+  sources.only_topology = queue != nullptr && queue->only_topology;
+  sources.context = snapshot.request_context(ns);
+  sources.now = now;
+  return sources;
+}
+
 TopologyQuestion AskTopology(const TopologySources& sources, const api::Workload& workload,
                              const flavor::Assignment& assignment) {
   TopologyQuestion question;

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "admission/snapshot.h"
 #include "api/kueue_types.h"
 #include "flavor/assigner.h"
 #include "queueing/requests.h"
@@ -25,6 +26,10 @@ struct TopologySources {
   queueing::RequestContext context;  // of the workload's namespace
   absl::Time now;
 };
+
+// As the snapshot has them for a workload of that namespace in that ClusterQueue.
+TopologySources TopologySourcesOf(const Snapshot& snapshot, const std::string& cluster_queue,
+                                  const std::string& ns, absl::Time now);
 
 struct TopologyQuestion {
   topology::WorkloadRequest request;  // no pod sets: nothing is to be placed

@@ -263,6 +263,11 @@ absl::StatusOr<topology::PodSetRequest> TopologyPodSet(const api::Workload& work
 
 // ---- what is known ----
 
+bool HasPlaces(const api::Admission& admission) {
+  return std::any_of(admission.pod_set_assignments.begin(), admission.pod_set_assignments.end(),
+                     [](const auto& one) { return one.topology_assignment.has_value(); });
+}
+
 std::vector<PlacedPodSet> PlacedPodSets(const api::Workload& workload) {
   std::vector<PlacedPodSet> placed;
   if (!workload.status.admission) return placed;

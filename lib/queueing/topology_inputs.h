@@ -75,6 +75,8 @@ struct PlacedPodSet {
   const api::PodSetAssignment* assigned = nullptr;
   absl::StatusOr<topology::Assignment> places;  // InvalidArgument when it cannot be read
 };
+// Whether any pod set of it was given places.
+bool HasPlaces(const api::Admission& admission);
 // Those of the workload's admission, in its order; assignments of unknown pod sets are left out.
 std::vector<PlacedPodSet> PlacedPodSets(const api::Workload& workload);
 

@@ -114,13 +114,9 @@ class Pass {
 
   bool Evict(const state::World& world, const char* reason, const std::string& message,
              bool pause) {
-    api::Workload next = workload_;
-    if (!admission::SetEvicted(next, reason, "", message, now_)) return false;
-    if (pause) next.status.requeue_state = admission::NextRequeueState(workload_, kPause, now_);
-    plan_.Add(WorkloadStatusAction(world, std::move(next), now_, true))
-        .notes.push_back(WorkloadNote(workload_, kWorkloadSource, false,
-                                      fmt::format("EvictedDueTo{}", reason), message));
-    return true;
+    std::optional<api::RequeueState> requeue_state;
+    if (pause) requeue_state = admission::NextRequeueState(workload_, kPause, now_);
+    return AddEviction(plan_, world, workload_, reason, message, now_, std::move(requeue_state));
   }
 
   const api::Workload& workload_;

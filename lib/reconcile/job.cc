@@ -408,10 +408,8 @@ class JobPass {
 
   void Start() {
     const auto fail = [&](const absl::Status& status) {
-      if (absl::IsFailedPrecondition(status)) {
-        api::Workload next = *workload_;
-        admission::SetFinished(next, "FailedToStart", std::string(status.message()), now_);
-        WriteWorkload(std::move(next));
+      if (std::optional<api::Workload> failed = FailedToStart(*workload_, status, now_)) {
+        WriteWorkload(*std::move(failed));
       } else {
         plan_.RecheckAt(now_ + absl::Seconds(1));
       }

@@ -12,6 +12,7 @@
 #include "queueing/variants.h"
 #include "reconcile/reconcilers.h"
 #include "reconcile/topology_ungater.h"
+#include "reconcile/workload_parts.h"
 #include "topology/node_health.h"
 
 namespace sluice::reconcile {
@@ -86,10 +87,7 @@ class PlacementPass {
   void JudgeAll() {
     absl::btree_map<std::string, topology::NodeUse> uses;
     for (const queueing::PlacedPodSet& placed : queueing::PlacedPodSets(workload_)) {
-      if (!placed.places.ok() || placed.places->levels.empty() ||
-          placed.places->levels.back() != topology::kHostname) {
-        continue;
-      }
+      if (!placed.places.ok() || !topology::EndsInHosts(placed.places->levels)) continue;
       const auto tolerations = TolerationsOf(placed);
       for (const topology::AssignedDomain& domain : placed.places->domains) {
         topology::NodeUse& use = uses[domain.values.back()];
@@ -187,17 +185,9 @@ class PlacementPass {
   }
 
   bool Evict(const std::string& nodes) {
-    const std::string message =
-        fmt::format("More than one node of the topology assignment has failed: {}", nodes);
-    api::Workload next = workload_;
-    if (!admission::SetEvicted(next, admission::kEvictedNodeFailures, "", message, now_)) {
-      return false;
-    }
-    plan_.Add(WorkloadStatusAction(world_, std::move(next), now_, true))
-        .notes.push_back(
-            WorkloadNote(workload_, kWorkloadSource, false,
-                         fmt::format("EvictedDueTo{}", admission::kEvictedNodeFailures), message));
-    return true;
+    return AddEviction(
+        plan_, world_, workload_, admission::kEvictedNodeFailures,
+        fmt::format("More than one node of the topology assignment has failed: {}", nodes), now_);
   }
 
   // A pod that can never start where it is sent ends, so that its controller makes another.

@@ -318,10 +318,8 @@ void PodPass::Start() {
 }
 
 void PodPass::FailStart(const absl::Status& status) {
-  if (absl::IsFailedPrecondition(status)) {
-    api::Workload next = *workload_;
-    admission::SetFinished(next, "FailedToStart", std::string(status.message()), now_);
-    WriteWorkload(std::move(next));
+  if (std::optional<api::Workload> failed = FailedToStart(*workload_, status, now_)) {
+    WriteWorkload(*std::move(failed));
   } else {
     plan_.RecheckAt(now_ + absl::Seconds(1));
   }

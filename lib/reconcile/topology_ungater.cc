@@ -57,7 +57,7 @@ topology::RankedPod RankedPodOf(const PlacedPod& pod, const api::PodSet& pod_set
 
 bool HasFailed(const api::Workload& workload, const topology::Assignment& assignment,
                const topology::AssignedDomain& domain) {
-  if (assignment.levels.empty() || assignment.levels.back() != topology::kHostname) return false;
+  if (!topology::EndsInHosts(assignment.levels)) return false;
   const auto& unhealthy = workload.status.unhealthy_nodes;
   return std::find(unhealthy.begin(), unhealthy.end(), domain.values.back()) != unhealthy.end();
 }

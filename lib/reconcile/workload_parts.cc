@@ -1,11 +1,15 @@
 #include "reconcile/workload_parts.h"
 
+#include <absl/status/status.h>
+
 #include <algorithm>
 #include <utility>
 
+#include "admission/conditions.h"
 #include "admission/pods_ready.h"
 #include "api/codec.h"
 #include "api/names.h"
+#include "reconcile/reconcilers.h"
 
 namespace sluice::reconcile {
 
@@ -87,6 +91,26 @@ Json PriorityPatch(const jobs::ResolvedPriority& priority) {
   body["spec"].Set("priorityClassRef", priority.ref ? api::Encode(*priority.ref) : Json());
   body["spec"].Set("priority", static_cast<int64_t>(priority.value));
   return body;
+}
+
+bool AddEviction(Plan& plan, const state::World& world, const api::Workload& workload,
+                 const std::string& reason, const std::string& message, absl::Time now,
+                 std::optional<api::RequeueState> requeue_state) {
+  api::Workload next = workload;
+  if (!admission::SetEvicted(next, reason, "", message, now)) return false;
+  if (requeue_state) next.status.requeue_state = std::move(requeue_state);
+  plan.Add(WorkloadStatusAction(world, std::move(next), now, true))
+      .notes.push_back(
+          WorkloadNote(workload, kWorkloadSource, false, "EvictedDueTo" + reason, message));
+  return true;
+}
+
+std::optional<api::Workload> FailedToStart(const api::Workload& workload,
+                                           const absl::Status& status, absl::Time now) {
+  if (!absl::IsFailedPrecondition(status)) return std::nullopt;
+  api::Workload next = workload;
+  admission::SetFinished(next, "FailedToStart", std::string(status.message()), now);
+  return next;
 }
 
 }  // namespace sluice::reconcile

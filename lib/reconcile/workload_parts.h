@@ -5,6 +5,7 @@
 // "Workload"; Kubernetes documentation, "Server-Side Apply" (list maps).
 #pragma once
 
+#include <absl/status/status.h>
 #include <absl/time/time.h>
 
 #include <optional>
@@ -15,6 +16,7 @@
 #include "api/kueue_types.h"
 #include "jobs/construct.h"
 #include "reconcile/plan.h"
+#include "state/world.h"
 
 namespace sluice::reconcile {
 
@@ -39,5 +41,14 @@ state::Action AdoptAction(const api::Workload& workload, api::Json controller);
 // of the job, "" for none; nullopt when the Workload has the same.
 std::optional<api::Json> GatedByPatch(const api::Workload& workload, const std::string& gates);
 api::Json PriorityPatch(const jobs::ResolvedPriority& priority);
+
+// Adds the write that evicts the Workload, with its event. False when it is evicted already.
+bool AddEviction(Plan& plan, const state::World& world, const api::Workload& workload,
+                 const std::string& reason, const std::string& message, absl::Time now,
+                 std::optional<api::RequeueState> requeue_state = std::nullopt);
+// The Workload as it ends when its job can never be started as it was admitted; nullopt for a
+// failure that may pass.
+std::optional<api::Workload> FailedToStart(const api::Workload& workload,
+                                           const absl::Status& status, absl::Time now);
 
 }  // namespace sluice::reconcile

@@ -109,11 +109,7 @@ class PlaceCheck {
 
 Violations CheckPlaces(const state::World& world, const admission::Decision& decision) {
   if (world.topology() == nullptr || decision.kind != admission::Decision::Kind::kAdmit) return {};
-  const auto& assignments = decision.admission.pod_set_assignments;
-  if (std::none_of(assignments.begin(), assignments.end(),
-                   [](const auto& one) { return one.topology_assignment.has_value(); })) {
-    return {};
-  }
+  if (!queueing::HasPlaces(decision.admission)) return {};
   return PlaceCheck(world, decision).Run();
 }
 

@@ -318,42 +318,31 @@ void Scheduler::Bind(const Member& member, absl::Time now) {
   action.field_manager = "kube-scheduler";
   action.body["spec"].Set("nodeName", member.node);
   SLUICE_CHECK(api_.Execute(action, now).ok(), "pod {} cannot be bound", member.key.ToString());
-  action.subresource = "status";
-  action.body = Json::MakeObject();
-  action.body["status"].Set(
-      "conditions", ConditionsWith(api_.Find(Kind::kPod, member.key),
-                                   ConditionJson("PodScheduled", true, "Scheduled", "", now)));
-  api_.Execute(action, now);
+  Say(Kind::kPod, member.key, ConditionJson("PodScheduled", true, "Scheduled", "", now), now);
 }
 
 void Scheduler::SayUnschedulable(const Member& member, const char* reason,
                                  const std::string& message, absl::Time now) {
-  state::Action action;
-  action.verb = Verb::kMergePatch;
-  action.kind = Kind::kPod;
-  action.key = member.key;
-  action.subresource = "status";
-  action.field_manager = "kube-scheduler";
-  action.body["status"].Set(
-      "conditions", ConditionsWith(api_.Find(Kind::kPod, member.key),
-                                   ConditionJson("PodScheduled", false, reason, message, now)));
-  api_.Execute(action, now);
+  Say(Kind::kPod, member.key, ConditionJson("PodScheduled", false, reason, message, now), now);
 }
 
 void Scheduler::SayGroup(const Entry& entry, bool scheduled, const char* reason,
                          const std::string& message, absl::Time now) {
   constexpr char kType[] = "PodGroupInitiallyScheduled";
-  const Json* object = api_.Find(Kind::kPodGroup, entry.key);
   const absl::StatusOr<api::PodGroup> group = FindGroup(api_, entry.key);
   if (!group.ok() || api::IsTrue(group->conditions, kType)) return;  // True is for ever
+  Say(Kind::kPodGroup, entry.key, ConditionJson(kType, scheduled, reason, message, now), now);
+}
+
+void Scheduler::Say(Kind kind, const ObjectKey& key, Json condition, absl::Time now) {
   state::Action action;
   action.verb = Verb::kMergePatch;
-  action.kind = Kind::kPodGroup;
-  action.key = entry.key;
+  action.kind = kind;
+  action.key = key;
   action.subresource = "status";
   action.field_manager = "kube-scheduler";
-  action.body["status"].Set(
-      "conditions", ConditionsWith(object, ConditionJson(kType, scheduled, reason, message, now)));
+  action.body["status"].Set("conditions",
+                            ConditionsWith(api_.Find(kind, key), std::move(condition)));
   api_.Execute(action, now);
 }
 

@@ -78,6 +78,7 @@ class Scheduler {
                         absl::Time now);
   void SayGroup(const Entry& entry, bool scheduled, const char* reason, const std::string& message,
                 absl::Time now);
+  void Say(api::Kind kind, const ObjectKey& key, api::Json condition, absl::Time now);
   std::string RoomSignature(const std::vector<Node>& nodes) const;
 
   ApiServer& api_;

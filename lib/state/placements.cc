@@ -22,14 +22,14 @@ api::StringMap MapOf(const api::Json* json) {
 
 // nullptr for a pod that is not placed by us.
 PlacedPodPtr Read(const api::Json& object) {
+  // Every pod of the cluster comes here, and most are of no workload: nothing is copied for them.
+  std::string chain = object.GetString("metadata", "annotations", api::kWorkloadSliceName);
+  if (chain.empty()) chain = object.GetString("metadata", "annotations", api::kWorkloadAnnotation);
+  if (chain.empty()) return nullptr;
   const api::StringMap annotations = MapOf(object.Find("metadata", "annotations"));
   if (!queueing::AnnotatedForTopology(annotations)) return nullptr;
   const auto pod = std::make_shared<PlacedPod>();
-  for (const char* name : {api::kWorkloadSliceName, api::kWorkloadAnnotation}) {
-    const auto found = annotations.find(name);
-    if (pod->chain.empty() && found != annotations.end()) pod->chain = found->second;
-  }
-  if (pod->chain.empty()) return nullptr;
+  pod->chain = std::move(chain);
   pod->key = {object.GetString("metadata", "namespace"), object.GetString("metadata", "name")};
   pod->uid = object.GetString("metadata", "uid");
   pod->resource_version = object.GetString("metadata", "resourceVersion");
@@ -69,13 +69,9 @@ std::string ChainOf(const api::Workload& workload) {
 
 // It holds places.
 bool IsPlaced(const api::Workload* workload) {
-  if (workload == nullptr || !workload->status.admission ||
-      api::IsTrue(workload->status.conditions, api::kFinished)) {
-    return false;
-  }
-  const auto& assigned = workload->status.admission->pod_set_assignments;
-  return std::any_of(assigned.begin(), assigned.end(),
-                     [](const auto& one) { return one.topology_assignment.has_value(); });
+  return workload != nullptr && workload->status.admission &&
+         !api::IsTrue(workload->status.conditions, api::kFinished) &&
+         queueing::HasPlaces(*workload->status.admission);
 }
 
 bool SameAssignments(const api::Workload& a, const api::Workload& b) {
@@ -90,10 +86,7 @@ bool SameAssignments(const api::Workload& a, const api::Workload& b) {
 std::vector<std::string> HostsOf(const api::Workload& workload) {
   std::vector<std::string> hosts;
   for (const queueing::PlacedPodSet& placed : queueing::PlacedPodSets(workload)) {
-    if (!placed.places.ok() || placed.places->levels.empty() ||
-        placed.places->levels.back() != topology::kHostname) {
-      continue;
-    }
+    if (!placed.places.ok() || !topology::EndsInHosts(placed.places->levels)) continue;
     for (const topology::AssignedDomain& domain : placed.places->domains) {
       hosts.push_back(domain.values.back());
     }

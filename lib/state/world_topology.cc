@@ -100,11 +100,8 @@ void World::FollowTopology(const std::string& name, const api::Topology* now, ab
 
 void World::FollowPlaces(const ObjectKey& key, const api::Workload* counted) {
   if (topology_ == nullptr) return;
-  const bool has_place =
-      counted != nullptr && counted->status.admission.has_value() &&
-      std::any_of(counted->status.admission->pod_set_assignments.begin(),
-                  counted->status.admission->pod_set_assignments.end(),
-                  [](const auto& one) { return one.topology_assignment.has_value(); });
+  const bool has_place = counted != nullptr && counted->status.admission.has_value() &&
+                         queueing::HasPlaces(*counted->status.admission);
   if (!has_place && topology_->inventory().FindWorkload(key.ToString()) == nullptr) return;
   Wake(topology_->WorkloadChanged(key, counted, RequestContextFor(key.ns)), absl::InfinitePast());
 }

@@ -24,7 +24,7 @@ Tree::Tree(FlavorName name, Flavor flavor, const Options& options, const KeyTabl
       flavor_(std::move(flavor)),
       options_(options),
       keys_(keys),
-      ends_in_hosts_(!flavor_.levels.empty() && flavor_.levels.back() == kHostname),
+      ends_in_hosts_(EndsInHosts(flavor_.levels)),
       domains_(flavor_.levels.size()),
       unused_(flavor_.levels.size()),
       layout_(flavor_.levels.size()) {

@@ -21,6 +21,10 @@
 namespace sluice::topology {
 
 inline constexpr char kHostname[] = "kubernetes.io/hostname";
+// Of levels, coarsest first: the last one is the host.
+inline bool EndsInHosts(const std::vector<std::string>& levels) {
+  return !levels.empty() && levels.back() == kHostname;
+}
 
 using Labels = absl::btree_map<std::string, std::string>;
 using NodeName = std::string;
