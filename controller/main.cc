@@ -32,6 +32,7 @@
 #include "serve/endpoints.h"
 #include "serve/server.h"
 #include "state/recording.h"
+#include "visibility_server.h"
 #include "webhook/conversion.h"
 #include "webhook/review.h"
 
@@ -251,7 +252,25 @@ class Controller {
     }
     if (int code = StartWebhooks(*certificate); code != 0) return code;
     if (int code = StartHealth(); code != 0) return code;
+    if (int code = StartVisibility(); code != 0) return code;
     return StartMetrics();
+  }
+
+  int StartVisibility() {
+    if (!config_.visibility) return 0;
+    serve::VisibilityOptions api;
+    api.pending = observer_.pending();
+    api.version = SLUICE_VERSION;
+    absl::StatusOr<std::unique_ptr<VisibilityServer>> started = VisibilityServer::Start(
+        client(), timers_, config_,
+        ServerOptionsFor("visibility", *config_.visibility, config_, log_), std::move(api), log_);
+    if (!started.ok()) {
+      Complain(std::string(started.status().message()));
+      return absl::IsUnavailable(started.status()) ? kFailed : kMistake;
+    }
+    visibility_server_ = *std::move(started);
+    log_.Info("serving", {{"server", "visibility"}, {"port", visibility_server_->port()}});
+    return 0;
   }
 
   int StartWebhooks(const serve::ServingCertificate& certificate) {
@@ -482,6 +501,7 @@ class Controller {
     keeper_->Stop();
     // Webhooks serve until the end: others may be up, but this one's clients are on their way.
     if (webhook_server_ != nullptr) webhook_server_->Stop(absl::Seconds(5));
+    if (visibility_server_ != nullptr) visibility_server_->Stop();
     if (metrics_server_ != nullptr) metrics_server_->Stop(absl::ZeroDuration());
     if (health_server_ != nullptr) health_server_->Stop(absl::ZeroDuration());
     reflectors_.clear();
@@ -510,6 +530,7 @@ class Controller {
   std::unique_ptr<serve::Server> webhook_server_;
   std::unique_ptr<serve::Server> health_server_;
   std::unique_ptr<serve::Server> metrics_server_;
+  std::unique_ptr<VisibilityServer> visibility_server_;
   std::unique_ptr<kube::ActionSender> sender_;
   std::unique_ptr<reconcile::Operator> op_;
   std::unique_ptr<kube::FeatureProbe> probe_;

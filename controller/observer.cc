@@ -56,6 +56,7 @@ void LogWait(const api::Workload* before, const api::Workload& after, const loop
 
 void ShellObserver::OnChange(const state::Ref& ref) {
   metrics_view_stale_ = true;
+  if (pending_) pending_->OnChange(ref);
   switch (ref.kind) {
     case api::Kind::kJob:
       changed_jobs_.insert(ref.key);
@@ -157,6 +158,7 @@ void ShellObserver::Created(const state::World& world, const ObjectKey& key) {
 void ShellObserver::OnDecision(const admission::Decision& decision, absl::Time) {
   const bool admit = decision.kind == admission::Decision::Kind::kAdmit;
   ++decisions_;
+  if (pending_) pending_->OnDecision(decision);
   if (admit) ++admissions_;
   std::vector<std::string> victims;
   for (const admission::Decision::Victim& victim : decision.victims) {
@@ -195,6 +197,7 @@ void ShellObserver::OnRejected(const state::Rejection& rejection, bool first, ui
 }
 
 void ShellObserver::OnRefused(const state::Action& action, const state::Reply& reply) {
+  if (pending_) pending_->OnRefused(action);
   // Conflicts and vanished objects are part of normal work.
   const bool normal = reply.code == 409 || reply.code == 404 || reply.reason == "Stopped";
   if (normal && !log_.Enabled(loop::LogLevel::kDebug)) return;
@@ -219,6 +222,7 @@ void ShellObserver::Publish(const reconcile::Operator& op, absl::Time now, absl:
   created_.clear();
   for (const ObjectKey& key : changed_jobs_) jobs_->Update(world, key);
   changed_jobs_.clear();
+  if (pending_) pending_->Publish(world);
   if (!world.Synced()) return;
   if (features_ != world.features()) {
     features_ = world.features();

@@ -6,12 +6,14 @@
 #include <absl/container/btree_set.h>
 
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "config/config.h"
 #include "loop/log.h"
 #include "metrics/metrics.h"
 #include "reconcile/operator.h"
+#include "serve/pending_tracker.h"
 #include "views.h"
 
 namespace sluice {
@@ -19,7 +21,9 @@ namespace sluice {
 class ShellObserver : public reconcile::Observer {
  public:
   ShellObserver(loop::Log log, metrics::Metrics& metrics, const config::Config& config)
-      : log_(std::move(log)), metrics_(metrics), config_(config) {}
+      : log_(std::move(log)), metrics_(metrics), config_(config) {
+    if (config_.visibility) pending_.emplace(std::make_shared<serve::PendingIndex>());
+  }
 
   void OnChange(const state::Ref& ref) override;
   void OnWorkload(const api::Workload* before, const api::Workload* after, absl::Time now) override;
@@ -32,6 +36,8 @@ class ShellObserver : public reconcile::Observer {
   std::shared_ptr<const webhook::View> webhook_view() const { return webhook_view_.Load(); }
   std::shared_ptr<const metrics::MetricsView> metrics_view() const { return metrics_view_.Load(); }
   const std::shared_ptr<JobIndex>& jobs() const { return jobs_; }
+  // Only where config.visibility says where to serve it.
+  std::shared_ptr<const serve::PendingIndex> pending() const { return pending_->index(); }
 
  private:
   void Finished(const api::Workload& workload, absl::Time now);
@@ -43,6 +49,7 @@ class ShellObserver : public reconcile::Observer {
   const config::Config& config_;
   std::shared_ptr<JobIndex> jobs_ = std::make_shared<JobIndex>();
   absl::btree_set<ObjectKey> changed_jobs_;
+  std::optional<serve::PendingTracker> pending_;
   std::vector<ObjectKey> created_;  // Workloads that came into being in this batch
   bool webhook_view_stale_ = true;
   bool metrics_view_stale_ = true;

@@ -60,12 +60,14 @@ choose_controller_ports() {
   if [ -r "$state/ports" ]; then
     # shellcheck disable=SC1091
     source "$state/ports"
-    if port_is_free "$port_webhook" && port_is_free "$port_health" && port_is_free "$port_metrics"; then
+    if port_is_free "$port_webhook" && port_is_free "$port_health" && port_is_free "$port_metrics" &&
+      [ -n "${port_visibility:-}" ] && port_is_free "$port_visibility"; then
       return 0
     fi
   fi
-  mapfile -t ports < <(free_ports 3)
-  printf 'port_webhook=%s\nport_health=%s\nport_metrics=%s\n' "${ports[@]}" >"$state/ports"
+  mapfile -t ports < <(free_ports 4)
+  printf 'port_webhook=%s\nport_health=%s\nport_metrics=%s\nport_visibility=%s\n' "${ports[@]}" \
+    >"$state/ports"
   # shellcheck disable=SC1091
   source "$state/ports"
 }
@@ -77,6 +79,9 @@ controllerManager:
   replicas: 0
 webhook:
   urlBase: https://127.0.0.1:$port_webhook
+visibilityService:
+  externalName: localhost
+  port: $port_visibility
 managerConfig:
   controllerManagerConfigYaml: |
     apiVersion: config.kueue.x-k8s.io/v1beta2
@@ -86,6 +91,9 @@ managerConfig:
       healthProbeBindAddress: 127.0.0.1:$port_health
     metrics:
       bindAddress: 127.0.0.1:$port_metrics
+    visibilityServer:
+      bindAddress: 127.0.0.1
+      bindPort: $port_visibility
     webhook:
       host: 127.0.0.1
       port: $port_webhook

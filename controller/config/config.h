@@ -30,6 +30,7 @@ struct Config {
   Endpoint webhook;
   std::optional<Endpoint> metrics;
   std::optional<Endpoint> health;
+  std::optional<Endpoint> visibility;
   TlsOptions tls;
 
   // Sentences for the log: options that were accepted without effect.

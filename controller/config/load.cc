@@ -102,6 +102,13 @@ absl::StatusOr<Config> Load(const std::string& text, const Flags& flags,
   config.webhook = {config.file.webhook.host, static_cast<uint16_t>(config.file.webhook.port)};
   ASSIGN_OR_RETURN(config.metrics, ParseBindAddress(config.file.metrics.bind_address));
   ASSIGN_OR_RETURN(config.health, ParseBindAddress(config.file.health.health_probe_bind_address));
+  if (gates.Enabled("VisibilityOnDemand")) {
+    // A v1beta1 file cannot say where.
+    const VisibilityServerFile visibility =
+        config.file.visibility_server.value_or(VisibilityServerFile());
+    config.visibility = {visibility.bind_address.value_or(""),
+                         static_cast<uint16_t>(visibility.bind_port.value_or(8082))};
+  }
   if (config.file.tls) config.tls = MakeTlsOptions(*config.file.tls);
   return config;
 }

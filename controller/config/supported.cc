@@ -47,14 +47,6 @@ const Row kNotYet[] = {
     {"resources.deviceClassMappings",
      [](const File& f) { return !f.resources.device_class_mappings.empty(); },
      "accounting of dynamic resources"},
-    {"visibilityServer.bindAddress",
-     [](const File& f) { return f.visibility_server && f.visibility_server->bind_address; },
-     "the visibility server"},
-    {"visibilityServer.bindPort",
-     [](const File& f) {
-       return f.visibility_server && Differs(f.visibility_server->bind_port, 8082);
-     },
-     "the visibility server"},
 };
 
 }  // namespace

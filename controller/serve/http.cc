@@ -78,6 +78,16 @@ Router& Router::Post(const std::string& path, Handler handler, std::optional<siz
   return *this;
 }
 
+Router& Router::Otherwise(LateHandler handler) {
+  SLUICE_CHECK(!otherwise_, "two handlers for all other paths");
+  otherwise_ = std::move(handler);
+  return *this;
+}
+
+LateHandler Router::FindLate(const std::string& path) const {
+  return routes_.contains(path) ? LateHandler() : otherwise_;
+}
+
 Response Router::Dispatch(const Request& request) const {
   const auto route = routes_.find(request.path);
   if (route == routes_.end()) return Response::Text(404, "404 page not found\n");

@@ -1,6 +1,10 @@
 // Requests, responses and the table of paths; what handlers see of HTTP.
 //
 // Contract: plain values, no I/O. A Router is filled before the server starts and only read after.
+//
+// A Handler answers at once. A LateHandler may wait for somebody else: it keeps `finish` and calls
+// it at most once, from any thread, with a function that makes the answer; that function runs on a
+// thread of the server, so large answers cost the caller of `finish` nothing. No thread waits.
 #pragma once
 
 #include <absl/container/btree_map.h>
@@ -8,6 +12,7 @@
 
 #include <cstddef>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -24,6 +29,9 @@ struct Request {
   std::string query;   // after '?', without it
   std::vector<std::pair<std::string, std::string>> headers;
   std::string body;
+  // What the client presented, leaf first, as DER; null: nothing, or it was not asked for. Only
+  // the possession of the leaf's key was verified.
+  std::shared_ptr<const std::vector<std::string>> client_certificates;
 
   // Value of the first header of that name, in any case; "" when there is none.
   std::string_view Header(std::string_view name) const;
@@ -42,14 +50,21 @@ struct Response {
 };
 
 using Handler = std::function<Response(const Request&)>;
+using Finish = std::function<void(std::function<Response()> answer)>;
+using LateHandler = std::function<void(const Request&, Finish finish)>;
 
-// Exact paths only. A path with a GET handler answers HEAD too.
+// Exact paths, and one handler for all others. A path with a GET handler answers HEAD too.
 class Router {
  public:
   Router& Get(const std::string& path, Handler handler);
   // `body_limit` replaces the server's limit for this path.
   Router& Post(const std::string& path, Handler handler, std::optional<size_t> body_limit = {});
 
+  // For every path that has no handler of its own.
+  Router& Otherwise(LateHandler handler);
+
+  // Not empty when the path is one of those.
+  LateHandler FindLate(const std::string& path) const;
   // The handler's answer, or 404 or 405.
   Response Dispatch(const Request& request) const;
   // The limit of the path's own, if it has one.
@@ -63,6 +78,7 @@ class Router {
     std::optional<size_t> body_limit;
   };
   absl::btree_map<std::string, Route> routes_;
+  LateHandler otherwise_;
 };
 
 // A POST handler for JSON in, JSON out (admission and conversion reviews): 415 for another content

@@ -43,6 +43,8 @@ struct TlsOptions {
   // IANA numbers of supported groups (23 = P-256, 29 = X25519), in order of preference. Groups that
   // this OpenSSL does not have are left out with a message; none left is an error.
   std::vector<int> curve_preferences;
+  // Ask clients for a certificate, and take any: whom to trust is decided for each request.
+  bool ask_for_client_certificate = false;
 };
 
 struct ServerOptions {
@@ -59,6 +61,8 @@ struct ServerOptions {
   absl::Duration header_timeout = absl::Seconds(10);
   absl::Duration body_timeout = absl::Seconds(10);
   absl::Duration write_timeout = absl::Seconds(10);
+  // For a LateHandler; the client then gets 504.
+  absl::Duration answer_timeout = absl::Seconds(20);
   // Longer than the 90 s after which Go clients (the API server among them) drop an idle
   // connection: the side that sends must be the one that closes, or a request can meet a closing
   // socket.

@@ -1,5 +1,8 @@
 #include "serve/session.h"
 
+#include <openssl/ssl.h>
+#include <openssl/x509.h>
+
 #include <algorithm>
 #include <exception>
 
@@ -75,6 +78,7 @@ void Session::Close(bool force) {
   asio::post(tcp_.get_executor(), [self = shared_from_this(), force] {
     if (force) {
       self->tcp_.close();
+      if (self->late_ != nullptr) self->late_->cancel();
     } else if (self->idle_since_ns_ != 0) {
       self->tcp_.cancel();
     }
@@ -120,6 +124,7 @@ asio::awaitable<void> Session::RunTls() {
     host_.Count([](ServerStats& stats) { ++stats.handshake_failures; });
     co_return;
   }
+  KeepClientCertificates();
   co_await Serve(*secure_);
   if (!tcp_.socket().is_open()) co_return;
   ExpireAfter(kCloseNotify);
@@ -171,7 +176,14 @@ asio::awaitable<Session::Outcome> Session::ServeOne(Stream& stream) {
   const unsigned version = message.version();
   const bool head = message.method() == http::verb::head;
   const bool client_keeps = message.keep_alive();
-  Response response = Handle(ToRequest(std::move(message)));
+  Request request = ToRequest(std::move(message));
+  request.client_certificates = client_certificates_;
+  Response response;
+  if (LateHandler late = host_.router.FindLate(request.path)) {
+    response = co_await HandleLate(std::move(late), std::move(request));
+  } else {
+    response = Handle(std::move(request));
+  }
   const bool keep_alive = client_keeps && !host_.draining;
   error = co_await Write(stream, std::move(response), version, keep_alive, head);
   Note(error);
@@ -210,6 +222,96 @@ Response Session::Handle(Request request) {
     host_.Report(fmt::format("{}: unknown exception", what));
   }
   return Response::Text(500, "internal error\n");
+}
+
+namespace {
+
+// Between a session that waits for an answer and whoever gives it: either may be gone first.
+struct LateAnswer {
+  std::mutex mutex;
+  std::function<Response()> answer;
+  std::function<void()> wake;  // with the mutex held; empty when nobody waits any more
+};
+
+// Also when the server ends in the middle of the wait.
+struct LateGuard {
+  std::shared_ptr<LateAnswer> late;
+  ~LateGuard() {
+    const std::lock_guard<std::mutex> lock(late->mutex);
+    late->wake = nullptr;
+  }
+};
+
+}  // namespace
+
+asio::awaitable<Response> Session::HandleLate(LateHandler handler, Request request) {
+  host_.Count([](ServerStats& stats) { ++stats.requests; });
+  const std::string what = request.method + " " + request.path;
+  const auto late = std::make_shared<LateAnswer>();
+  asio::steady_timer timer(tcp_.get_executor());
+  timer.expires_after(absl::ToChronoNanoseconds(host_.options.answer_timeout));
+  const LateGuard at_end{late};
+  late->wake = [late = std::weak_ptr<LateAnswer>(late), executor = tcp_.get_executor(), &timer] {
+    // On the strand, and so after the wait has begun.
+    asio::post(executor, [late, &timer] {
+      const std::shared_ptr<LateAnswer> here = late.lock();
+      if (here == nullptr) return;
+      const std::lock_guard<std::mutex> lock(here->mutex);
+      if (here->wake) timer.cancel();
+    });
+  };
+  bool failed = false;
+  try {
+    handler(request, [late](std::function<Response()> answer) {
+      const std::lock_guard<std::mutex> lock(late->mutex);
+      if (late->answer || !late->wake) return;
+      late->answer = std::move(answer);
+      late->wake();
+    });
+  } catch (const std::exception& exception) {
+    host_.Report(fmt::format("{}: {}", what, exception.what()));
+    failed = true;
+  }
+  const auto take = [&late] {
+    const std::lock_guard<std::mutex> lock(late->mutex);
+    return late->answer;
+  };
+  std::function<Response()> answer = take();
+  if (!answer && !failed && tcp_.socket().is_open()) {
+    error_code ignored;
+    late_ = &timer;
+    co_await timer.async_wait(Into(ignored));
+    late_ = nullptr;
+    answer = take();
+  }
+  if (failed) co_return Response::Text(500, "internal error\n");
+  if (!answer) co_return Response::Text(504, "the answer did not come in time\n");
+  try {
+    co_return answer();
+  } catch (const std::exception& exception) {
+    host_.Report(fmt::format("{}: {}", what, exception.what()));
+  }
+  co_return Response::Text(500, "internal error\n");
+}
+
+void Session::KeepClientCertificates() {
+  SSL* ssl = secure_->native_handle();
+  X509* leaf = SSL_get1_peer_certificate(ssl);
+  if (leaf == nullptr) return;
+  auto certificates = std::make_shared<std::vector<std::string>>();
+  const auto keep = [&](X509* certificate) {
+    unsigned char* der = nullptr;
+    const int size = i2d_X509(certificate, &der);
+    if (size <= 0) return;
+    certificates->emplace_back(reinterpret_cast<const char*>(der), static_cast<size_t>(size));
+    OPENSSL_free(der);
+  };
+  keep(leaf);
+  X509_free(leaf);
+  // On the side of a server the chain does not have the leaf.
+  STACK_OF(X509)* chain = SSL_get_peer_cert_chain(ssl);
+  for (int i = 0; i < sk_X509_num(chain); ++i) keep(sk_X509_value(chain, i));
+  client_certificates_ = std::move(certificates);
 }
 
 template <typename Stream>

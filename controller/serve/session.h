@@ -76,6 +76,8 @@ class Session : public std::enable_shared_from_this<Session> {
   asio::awaitable<error_code> Write(Stream& stream, Response response, unsigned version,
                                     bool keep_alive, bool head);
   Response Handle(Request request);
+  asio::awaitable<Response> HandleLate(LateHandler handler, Request request);
+  void KeepClientCertificates();
 
   void Leave();
   void ExpireAfter(absl::Duration duration);
@@ -89,6 +91,8 @@ class Session : public std::enable_shared_from_this<Session> {
   beast::flat_buffer buffer_;
   std::list<std::weak_ptr<Session>>::iterator position_;
   std::atomic<int64_t> idle_since_ns_ = 0;  // 0: busy
+  asio::steady_timer* late_ = nullptr;      // of the answer that is waited for; on the strand
+  std::shared_ptr<const std::vector<std::string>> client_certificates_;
 };
 
 }  // namespace sluice::serve

@@ -52,6 +52,10 @@ func ChartPath() string { return filepath.Join(Root(), "charts", "sluice") }
 // ChartValues are the arguments of helm for a controller that runs beside the API server.
 func (c *Cluster) ChartValues() []string {
 	values := []string{"--set", "controllerManager.replicas=0", "--set", "webhook.urlBase=" + c.service.url()}
+	if c.Options.Visibility {
+		values = append(values, "--set", "visibilityService.externalName=localhost",
+			"--set", fmt.Sprintf("visibilityService.port=%d", c.visibility.port()))
+	}
 	for _, value := range c.Options.ChartValues {
 		values = append(values, "--set", value)
 	}

@@ -48,6 +48,7 @@ type Cluster struct {
 	guardInput io.WriteCloser
 
 	service     *service
+	visibility  *service
 	mu          sync.Mutex
 	controllers []*Controller
 }

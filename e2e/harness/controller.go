@@ -27,8 +27,8 @@ type Controller struct {
 	Name string
 	// ConfigPath, Kubeconfig and LogPath are files in the run's directory.
 	ConfigPath, Kubeconfig, LogPath string
-	// WebhookAddress, HealthAddress and MetricsAddress are host:port.
-	WebhookAddress, HealthAddress, MetricsAddress string
+	// WebhookAddress and the others are host:port.
+	WebhookAddress, HealthAddress, MetricsAddress, VisibilityAddress string
 	// Arguments are added to the command line at the next start.
 	Arguments []string
 
@@ -75,7 +75,7 @@ func (c *Cluster) NewController(name string) (*Controller, error) {
 		LogPath:    filepath.Join(dir, name+".log"),
 		cluster:    c,
 	}
-	for _, address := range []*string{&controller.WebhookAddress, &controller.HealthAddress, &controller.MetricsAddress} {
+	for _, address := range []*string{&controller.WebhookAddress, &controller.HealthAddress, &controller.MetricsAddress, &controller.VisibilityAddress} {
 		free, err := freeAddress()
 		if err != nil {
 			return nil, err
@@ -144,6 +144,11 @@ func (p *Controller) writeConfiguration(ctx context.Context) error {
 	fmt.Sscan(port, &number)
 	webhook := section(config, "webhook")
 	webhook["host"], webhook["port"] = host, number
+	host, port, _ = net.SplitHostPort(p.VisibilityAddress)
+	var visibilityPort int
+	fmt.Sscan(port, &visibilityPort)
+	visibility := section(config, "visibilityServer")
+	visibility["bindAddress"], visibility["bindPort"] = host, visibilityPort
 	section(config, "metrics")["bindAddress"] = p.MetricsAddress
 	section(config, "health")["healthProbeBindAddress"] = p.HealthAddress
 	// Nobody is there to start a controller again that has lost its lease on a slow machine.
@@ -226,6 +231,7 @@ func (p *Controller) Launch() error {
 		close(ended)
 	}(p.command, p.ended)
 	p.cluster.service.add(p.WebhookAddress)
+	p.cluster.visibility.add(p.VisibilityAddress)
 	return nil
 }
 
@@ -291,6 +297,7 @@ func (p *Controller) Kill() {
 	_ = p.command.Process.Kill()
 	<-p.ended
 	p.cluster.service.remove(p.WebhookAddress)
+	p.cluster.visibility.remove(p.VisibilityAddress)
 }
 
 // Restart ends the process in order, starts it again and waits until it leads.
@@ -323,6 +330,7 @@ func (p *Controller) Stop(patience time.Duration) (int, error) {
 		return -1, fmt.Errorf("replica %s did not end within %s of SIGTERM", p.Name, patience)
 	}
 	p.cluster.service.remove(p.WebhookAddress)
+	p.cluster.visibility.remove(p.VisibilityAddress)
 	return p.ExitCode(), nil
 }
 

@@ -22,6 +22,8 @@ type Options struct {
 	Nodes int
 	// NativeGangs switches on the workload-aware scheduling of Kubernetes 1.37.
 	NativeGangs bool
+	// Visibility registers the aggregated API of the controllers.
+	Visibility bool
 	// Audit records what the controller asks of the API server.
 	Audit bool
 	// NoChart leaves the cluster empty: no CRDs, no webhooks, no controller.
@@ -178,6 +180,7 @@ func (c *Cluster) Close() {
 		controller.Kill()
 	}
 	c.service.close()
+	c.visibility.close()
 	if c.owned {
 		if err := c.script("down", "--dir", c.Dir); err != nil {
 			fmt.Fprintln(os.Stderr, err)

@@ -8,7 +8,8 @@ import (
 	"time"
 )
 
-// service stands in for the Service in front of the controllers' webhooks: it forwards each TCP
+// service stands in for a Service in front of the controllers (their webhooks, the visibility API): it
+// forwards each TCP
 // connection to the next backend that accepts one. TLS is end to end between the API server and the
 // controller.
 type service struct {
@@ -21,13 +22,24 @@ type service struct {
 }
 
 func (c *Cluster) startService() error {
+	for _, service := range []**service{&c.service, &c.visibility} {
+		started, err := newService()
+		if err != nil {
+			return err
+		}
+		*service = started
+	}
+	return nil
+}
+
+func newService() (*service, error) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
-		return err
+		return nil, err
 	}
-	c.service = &service{listener: listener}
-	go c.service.accept()
-	return nil
+	started := &service{listener: listener}
+	go started.accept()
+	return started, nil
 }
 
 // WebhookConnections is the number of connections that the API server has opened to the webhooks.
@@ -40,6 +52,9 @@ func (c *Cluster) WebhookConnections() int64 {
 
 // URL is where the API server finds the webhooks.
 func (s *service) url() string { return "https://" + s.listener.Addr().String() }
+
+// port is where the API server finds an aggregated API on the host localhost.
+func (s *service) port() int { return s.listener.Addr().(*net.TCPAddr).Port }
 
 func (s *service) add(backend string) {
 	s.mu.Lock()

@@ -104,7 +104,7 @@ constexpr GateInfo kGates[] = {
     {"UnadmittedWorkloadsObservability", Stage::kBeta, true, Support::kSwitch, ""},
     {"ValidateRayAndSparkJobUpdates", Stage::kBeta, true, Support::kNotYet, ""},
     {"VectorizedResourceRequests", Stage::kBeta, true, Support::kNoEffect, ""},
-    {"VisibilityOnDemand", Stage::kBeta, true, Support::kNotYet, ""},
+    {"VisibilityOnDemand", Stage::kBeta, true, Support::kSwitch, ""},
     {"WorkloadIdentifierAnnotations", Stage::kBeta, true, Support::kSwitch, ""},
     {"WorkloadPriorityClassDefaulting", Stage::kBeta, true, Support::kSwitch, ""},
     {"WorkloadRequestUseMergePatch", Stage::kAlpha, false, Support::kNoEffect, ""},

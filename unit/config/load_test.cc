@@ -215,6 +215,14 @@ TEST_CASE("v1beta1: options that no longer do anything are noted") {
   CHECK_THAT(config.notices[1], Catch::StartsWith("integrations.podOptions has no effect"));
 }
 
+TEST_CASE("Where the visibility server listens") {
+  CHECK(Good("").visibility == Endpoint{"", 8082});
+  CHECK(Good("visibilityServer: {bindAddress: 127.0.0.1, bindPort: 9000}").visibility ==
+        Endpoint{"127.0.0.1", 9000});
+  CHECK(Good(kBeta1).visibility == Endpoint{"", 8082});
+  CHECK_FALSE(Good("featureGates: {VisibilityOnDemand: false}").visibility);
+}
+
 TEST_CASE("Tuning of another implementation is accepted with a notice") {
   const Config config = Good(
       "controller: {groupKindConcurrency: {Job.batch: 5}}\n"

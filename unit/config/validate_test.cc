@@ -422,9 +422,6 @@ TEST_CASE("What is not there yet is refused by its path") {
        "multiKueue.dispatcherName: MultiKueue is not supported yet; multiKueue.externalFrameworks: "
        "MultiKueue is not supported yet; multiKueue.clusterProfile: MultiKueue is not supported "
        "yet"},
-      {"visibility", "visibilityServer: {bindAddress: 127.0.0.1, bindPort: 9000}",
-       "visibilityServer.bindAddress: the visibility server is not supported yet; "
-       "visibilityServer.bindPort: the visibility server is not supported yet"},
       {"broken ciphers and new curves",
        "tls: {cipherSuites: [TLS_RSA_WITH_RC4_128_SHA], curvePreferences: [4588]}",
        "tls.cipherSuites[0]: TLS_RSA_WITH_RC4_128_SHA is not supported; tls.curvePreferences[0]: "

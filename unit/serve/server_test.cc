@@ -3,6 +3,7 @@
 #include <absl/time/clock.h>
 
 #include <atomic>
+#include <mutex>
 #include <stdexcept>
 #include <thread>
 
@@ -437,6 +438,54 @@ TEST_CASE("stopping does not wait longer than it may") {
   CHECK(client.WaitForClose());
   CHECK(running.server->stats().open == 0);
   running.server->Stop(absl::Seconds(1));
+}
+
+TEST_CASE("an answer that comes from another thread, or late, or never") {
+  std::vector<Finish> kept;
+  std::mutex mutex;
+  Router router;
+  router.Get("/now", [](const Request&) { return Response::Text(200, "now"); });
+  router.Otherwise([&](const Request& request, Finish finish) {
+    if (request.path == "/throw") throw std::runtime_error("boom");
+    if (request.path == "/direct") return finish([] { return Response::Text(200, "direct"); });
+    const std::lock_guard<std::mutex> lock(mutex);
+    kept.push_back(std::move(finish));
+  });
+  ServerOptions options;
+  options.host = "127.0.0.1";
+  options.tls = false;
+  options.answer_timeout = absl::Milliseconds(300);
+  auto server = *Server::Start(std::move(options), std::move(router));
+  const auto next = [&] {
+    REQUIRE(Eventually([&] {
+      const std::lock_guard<std::mutex> lock(mutex);
+      return !kept.empty();
+    }));
+    const std::lock_guard<std::mutex> lock(mutex);
+    Finish finish = std::move(kept.back());
+    kept.clear();
+    return finish;
+  };
+  TestClient client(server->port());
+  CHECK(client.Get("/direct").body == "direct");
+  CHECK(client.Get("/throw").status == 500);
+  REQUIRE(client.Send("GET /later HTTP/1.1\r\nHost: a\r\n\r\n"));
+  // The one thread of the server is free meanwhile.
+  TestClient other(server->port());
+  CHECK(other.Get("/now").body == "now");
+  const Finish finish = next();
+  finish([] { return Response::Text(200, "later"); });
+  finish([] { return Response::Text(200, "twice"); });
+  CHECK(client.Receive().body == "later");
+  CHECK(client.Get("/never").status == 504);
+  const Finish too_late = next();
+  too_late([] { return Response::Text(200, "too late"); });
+  CHECK(client.Get("/now").body == "now");
+
+  REQUIRE(client.Send("GET /stopped HTTP/1.1\r\nHost: a\r\n\r\n"));
+  const Finish after_the_end = next();
+  server.reset();
+  after_the_end([] { return Response::Text(200, "nobody hears it"); });
 }
 
 }  // namespace

@@ -32,6 +32,8 @@ struct ClientTls {
   std::string ca_bundle_pem;
   std::string name = "localhost";
   int max_version = 0;  // OpenSSL's number; 0: the newest
+  std::string cert_pem = {};
+  std::string key_pem = {};
 };
 
 class TestClient {
@@ -131,6 +133,7 @@ class TestClient {
       X509_free(ca);
     }
     BIO_free(bio);
+    if (!tls.cert_pem.empty()) UseCertificate(tls);
     if (tls.max_version != 0) {
       SSL_CTX_set_min_proto_version(context_, 0);
       SSL_CTX_set_max_proto_version(context_, tls.max_version);
@@ -148,6 +151,19 @@ class TestClient {
       SSL_set_tlsext_host_name(ssl_, tls.name.c_str());
     }
     verified_ = connected_ && SSL_connect(ssl_) == 1;
+  }
+
+  void UseCertificate(const ClientTls& tls) {
+    BIO* cert = BIO_new_mem_buf(tls.cert_pem.data(), static_cast<int>(tls.cert_pem.size()));
+    X509* leaf = PEM_read_bio_X509(cert, nullptr, nullptr, nullptr);
+    SSL_CTX_use_certificate(context_, leaf);
+    X509_free(leaf);
+    BIO_free(cert);
+    BIO* key = BIO_new_mem_buf(tls.key_pem.data(), static_cast<int>(tls.key_pem.size()));
+    EVP_PKEY* pkey = PEM_read_bio_PrivateKey(key, nullptr, nullptr, nullptr);
+    SSL_CTX_use_PrivateKey(context_, pkey);
+    EVP_PKEY_free(pkey);
+    BIO_free(key);
   }
 
   int Read() {

@@ -96,6 +96,13 @@ JSON; read it with fromJson.
 {{- $certs := $config.internalCertManagement | default dict -}}
 {{- $healthAddress := $health.healthProbeBindAddress | default ":8081" | toString -}}
 {{- $metricsAddress := $metrics.bindAddress | default ":8443" | toString -}}
+{{- $visibility := $config.visibilityServer | default dict -}}
+{{- $gates := $config.featureGates | default dict -}}
+{{- $visible := hasKey $gates "VisibilityOnDemand" | ternary (get $gates "VisibilityOnDemand") true -}}
+{{- range .Values.controllerManager.featureGates -}}
+{{-   if eq .name "VisibilityOnDemand" }}{{ $visible = .enabled }}{{ end -}}
+{{- end -}}
+{{- $outside := or .Values.webhook.urlBase (eq (int .Values.controllerManager.replicas) 0) -}}
 {{- $internal := not .Values.enableCertManager -}}
 {{- if hasKey $config "internalCertManagement" -}}
 {{-   $internal = hasKey $certs "enable" | ternary $certs.enable true -}}
@@ -105,6 +112,10 @@ JSON; read it with fromJson.
       "webhookService" (printf "%s-webhook-service" $fullname)
       "webhookSecret" (printf "%s-webhook-server-cert" $fullname)
       "metricsService" (printf "%s-controller-manager-metrics-service" $fullname)
+      "visibilityOn" $visible
+      "visibilityPort" ($visibility.bindPort | default 8082)
+      "visibilityService" (printf "%s-visibility-server" $fullname)
+      "visibilityServed" (and $visible (or (not $outside) (ne .Values.visibilityService.externalName "")))
       "serviceAccount" (printf "%s-controller-manager" $fullname)
       "internalCerts" $internal
       "webhookPort" ($webhook.port | default 9443)

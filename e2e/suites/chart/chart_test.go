@@ -42,6 +42,9 @@ func TestTemplates(t *testing.T) {
 		{"gates", []string{"--set", "controllerManager.featureGates[0].name=PartialAdmission,controllerManager.featureGates[0].enabled=false"}, []string{"--feature-gates=PartialAdmission=false"}},
 		{"priority", []string{"--set", "controllerManager.manager.priorityClassName=system-cluster-critical"}, []string{"priorityClassName: system-cluster-critical"}},
 		{"outside of the cluster", []string{"--set", "controllerManager.replicas=0,webhook.urlBase=https://127.0.0.1:9443"}, []string{"url: https://127.0.0.1:9443/convert"}},
+		{"visibility", nil, []string{"name: v1beta2.visibility.kueue.x-k8s.io", "name: v1beta1.visibility.kueue.x-k8s.io", "name: sluice-visibility-server\n", "name: sluice-visibility-server-auth-reader\n  namespace: kube-system"}},
+		{"visibility from outside", []string{"--set", "controllerManager.replicas=0,webhook.urlBase=https://127.0.0.1:9443,visibilityService.externalName=localhost,visibilityService.port=9444"}, []string{"externalName: localhost", "port: 9444"}},
+		{"priority of visibility", []string{"--set", "enableVisibilityAPF=true"}, []string{"kind: FlowSchema", "nominalConcurrencyShares: 10"}},
 		{"another name", []string{"--set", "fullnameOverride=queues"}, []string{"name: queues-controller-manager", "name: queues-mutating-webhook-configuration", "webhookServiceName: queues-webhook-service"}},
 	} {
 		t.Run(row.name, func(t *testing.T) {
@@ -73,6 +76,7 @@ func TestBadValuesAreRefused(t *testing.T) {
 		{"unknown value", "controllerManager.replica=2", "replica"},
 		{"wrong type", "controllerManager.replicas=many", "replicas"},
 		{"replicas without election", `controllerManager.replicas=2,managerConfig.controllerManagerConfigYaml=leaderElection: {leaderElect: false}`, "leaderElect"},
+		{"priority of what is off", "enableVisibilityAPF=true,controllerManager.featureGates[0].name=VisibilityOnDemand,controllerManager.featureGates[0].enabled=false", "VisibilityOnDemand"},
 		{"both sources of certificates", `enableCertManager=true,webhook.caBundle=eA==`, "exclude each other"},
 		{"what is not there yet", "enableKueueViz=true", "enableKueueViz"},
 	} {
@@ -140,6 +144,23 @@ func TestLifeOfARelease(t *testing.T) {
 	t.Run("roles of users", func(t *testing.T) { checkRolesOfUsers(t) })
 
 	checkUninstall(t, definitions)
+}
+
+// TestWithoutVisibility: with the gate off, or with no way to a controller outside, nothing is
+// registered that would answer nothing.
+func TestWithoutVisibility(t *testing.T) {
+	for name, set := range map[string]string{
+		"gate":    "controllerManager.featureGates[0].name=VisibilityOnDemand,controllerManager.featureGates[0].enabled=false",
+		"outside": "controllerManager.replicas=0,webhook.urlBase=https://127.0.0.1:9443",
+	} {
+		out, err := render(t, "--set", set)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if strings.Contains(out, "kind: APIService") {
+			t.Errorf("%s: there is an APIService", name)
+		}
+	}
 }
 
 // checkUninstall: the definitions, and with them everybody's objects, stay unless the user says so.

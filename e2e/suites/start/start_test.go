@@ -92,7 +92,7 @@ func TestConfiguration(t *testing.T) {
 		{"unknown gate", head + "featureGates: {NoSuchGate: true}", []string{"featureGates", "NoSuchGate"}},
 		{"cipher suites with TLS 1.3", head + "tls: {minVersion: VersionTLS13, cipherSuites: [TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256]}", []string{"tls.cipherSuites"}},
 		{"old TLS", head + "tls: {minVersion: VersionTLS11}", []string{"tls"}},
-		{"what is not there yet", head + "visibilityServer: {bindPort: 9000}", []string{"visibilityServer.bindPort"}},
+		{"what is not there yet", head + "multiKueue: {origin: here}", []string{"multiKueue.origin"}},
 		{"integration that is not there yet", head + "integrations: {frameworks: [batch/job, ray.io/rayjob]}", []string{"integrations.frameworks[1]", "ray.io/rayjob"}},
 		{"no lease longer than the deadline", head + "leaderElection: {leaderElect: true, resourceNamespace: sluice-system, leaseDuration: 5s, renewDeadline: 10s}", []string{"lease"}},
 	} {
