@@ -66,6 +66,25 @@ const std::vector<CrdTraits>& AllTraits() {
       {Kind::kProvisioningRequestConfig, {"prc"}, false, false, {}},
       {Kind::kMultiKueueConfig, {"mkconf"}, false, false, {}},
       {Kind::kMultiKueueCluster, {"mkc"}, true, true, {{"Connected", kActivePath, "string"}, kAge}},
+      {Kind::kCreditPolicy,
+       {"crp"},
+       true,
+       false,
+       {{"Cohort", ".spec.selector.cohort", "string"},
+        {"Effect", ".spec.effect", "string"},
+        {"Horizon", ".spec.horizon", "string"},
+        {"Active", kActivePath, "string"},
+        kAge}},
+      {Kind::kCreditAccount,
+       {"cra"},
+       true,
+       false,
+       {{"Balance", ".status.balance", "string"},
+        {"Bank-Limit", ".status.bankLimit", "string"},
+        {"Entitlement", ".status.entitlement", "string"},
+        {"Usage", ".status.usage", "string"},
+        {"Rate", ".status.rate", "string"},
+        {"Empty-At", ".status.emptyAt", "string"}}},
   };
   return kTraits;
 }
@@ -136,8 +155,9 @@ Json MakeCrd(Kind kind) {
                                 {"names", std::move(names)},
                                 {"scope", info.namespaced ? "Namespaced" : "Cluster"},
                                 {"conversion", Json::MakeObject({{"strategy", "None"}})}});
-  spec.Set("versions",
-           Json::MakeArray({VersionOf(traits, "v1beta2"), VersionOf(traits, "v1beta1")}));
+  Json versions = Json::MakeArray({VersionOf(traits, info.version)});
+  if (std::string_view(info.group) == kKueueGroup) versions.Append(VersionOf(traits, "v1beta1"));
+  spec.Set("versions", std::move(versions));
   return Json::MakeObject({{"apiVersion", "apiextensions.k8s.io/v1"},
                            {"kind", "CustomResourceDefinition"},
                            {"metadata", std::move(metadata)},

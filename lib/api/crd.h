@@ -1,4 +1,4 @@
-// CustomResourceDefinitions and reference text of the eleven kinds, from their descriptions.
+// CustomResourceDefinitions and reference text of our kinds, from their descriptions.
 #pragma once
 
 #include <string>
@@ -9,9 +9,9 @@
 
 namespace sluice::api {
 
-// The definition with v1beta2 stored and v1beta1 served. Its conversion strategy is None, so that
-// it can be applied without a webhook; kinds that need the webhook carry kConversionAnnotation, and
-// the chart switches them over.
+// The definition, of a kind of kueue.x-k8s.io with v1beta2 stored and v1beta1 served. Its
+// conversion strategy is None, so that it can be applied without a webhook; kinds that need the
+// webhook carry kConversionAnnotation, and the chart switches them over.
 Json MakeCrd(Kind kind);
 inline constexpr char kConversionAnnotation[] = "sluice.dev/conversion";
 

@@ -43,6 +43,10 @@ constexpr std::array kKinds = {
              "MutatingWebhookConfiguration", "mutatingwebhookconfigurations", false},
     KindInfo{Kind::kCustomResourceDefinition, "apiextensions.k8s.io", "v1",
              "CustomResourceDefinition", "customresourcedefinitions", false},
+    KindInfo{Kind::kCreditPolicy, kSluiceGroup, "v1alpha1", "CreditPolicy", "creditpolicies",
+             false},
+    KindInfo{Kind::kCreditAccount, kSluiceGroup, "v1alpha1", "CreditAccount", "creditaccounts",
+             false},
 };
 
 }  // namespace

@@ -38,6 +38,8 @@ enum class Kind {
   kValidatingWebhookConfiguration,
   kMutatingWebhookConfiguration,
   kCustomResourceDefinition,
+  kCreditPolicy,
+  kCreditAccount,
 };
 
 struct KindInfo {

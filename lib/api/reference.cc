@@ -82,8 +82,9 @@ void AddRows(const Json& schema, const std::string& prefix, std::string& out) {
 
 std::string ReferenceText() {
   std::string out = "# Reference of kueue.x-k8s.io/v1beta2\n";
-  for (const Kind kind : KueueKinds()) {
+  for (const Kind kind : DefinedKinds()) {
     const KindInfo& info = InfoOf(kind);
+    if (kind == Kind::kCreditPolicy) out += "\n# Reference of sluice.dev/v1alpha1\n";
     out += fmt::format("\n## {}\n\n{} (`{}`)\n\n", info.name,
                        info.namespaced ? "In a namespace" : "Cluster-wide", info.plural);
     out += "| Field | Type | Rules | Meaning |\n|---|---|---|---|\n";

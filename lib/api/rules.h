@@ -14,6 +14,7 @@ inline constexpr char kLabelKeyPattern[] =
     R"(^([a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*/)?)"
     R"((([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])$)";
 inline constexpr char kReasonPattern[] = "^[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?$";
+inline constexpr char kDurationPattern[] = R"(^(0|([0-9]+(\.[0-9]+)?(ms|s|m|h))+)$)";
 inline constexpr char kKindNamePattern[] = "^(?i)[a-z]([-a-z0-9]*[a-z0-9])?$";
 
 // The name of another object.

@@ -4,6 +4,7 @@
 
 #include <utility>
 
+#include "api/credit_fields.h"
 #include "api/fields.h"
 #include "api/kueue_fields.h"
 #include "api/schema_v1beta1.h"
@@ -36,6 +37,10 @@ Json DescribedSchema(Kind kind) {
       return TypeOf<MultiKueueConfig>().Schema();
     case Kind::kMultiKueueCluster:
       return TypeOf<MultiKueueCluster>().Schema();
+    case Kind::kCreditPolicy:
+      return TypeOf<CreditPolicy>().Schema();
+    case Kind::kCreditAccount:
+      return TypeOf<CreditAccount>().Schema();
     default:
       break;
   }
@@ -51,6 +56,7 @@ struct Versions {
 Versions MakeVersions(Kind kind) {
   Versions versions;
   versions.v1beta2 = DescribedSchema(kind);
+  if (std::string_view(InfoOf(kind).group) == kSluiceGroup) return versions;
   versions.v1beta1 = SchemaV1beta1(kind, versions.v1beta2);
   // One struct serves three kinds; in v1beta2 only a LocalQueue has the part about admission.
   if (kind == Kind::kClusterQueue || kind == Kind::kCohort) {
@@ -60,14 +66,27 @@ Versions MakeVersions(Kind kind) {
   return versions;
 }
 
+void AddKinds(const char* group, std::vector<Kind>& kinds) {
+  for (const KindInfo& info : AllKinds()) {
+    if (std::string_view(info.group) == group) kinds.push_back(info.kind);
+  }
+}
+
 }  // namespace
 
 const std::vector<Kind>& KueueKinds() {
   static const std::vector<Kind> kKinds = [] {
     std::vector<Kind> kinds;
-    for (const KindInfo& info : AllKinds()) {
-      if (std::string_view(info.group) == kKueueGroup) kinds.push_back(info.kind);
-    }
+    AddKinds(kKueueGroup, kinds);
+    return kinds;
+  }();
+  return kKinds;
+}
+
+const std::vector<Kind>& DefinedKinds() {
+  static const std::vector<Kind> kKinds = [] {
+    std::vector<Kind> kinds = KueueKinds();
+    AddKinds(kSluiceGroup, kinds);
     return kinds;
   }();
   return kKinds;
@@ -76,12 +95,13 @@ const std::vector<Kind>& KueueKinds() {
 const Json& SchemaOf(Kind kind, std::string_view version) {
   static const absl::btree_map<Kind, Versions> kSchemas = [] {
     absl::btree_map<Kind, Versions> schemas;
-    for (const Kind each : KueueKinds()) schemas.emplace(each, MakeVersions(each));
+    for (const Kind each : DefinedKinds()) schemas.emplace(each, MakeVersions(each));
     return schemas;
   }();
   const auto found = kSchemas.find(kind);
   SLUICE_CHECK(found != kSchemas.end(), "{} has no schema here", InfoOf(kind).name);
-  return version == "v1beta1" ? found->second.v1beta1 : found->second.v1beta2;
+  const bool old = version == "v1beta1" && !found->second.v1beta1.IsNull();
+  return old ? found->second.v1beta1 : found->second.v1beta2;
 }
 
 }  // namespace sluice::api

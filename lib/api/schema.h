@@ -1,5 +1,5 @@
-// OpenAPI schemas of the eleven kinds of kueue.x-k8s.io, made from the descriptions of their
-// fields, and the parts of the API server's work with them that need no CEL.
+// OpenAPI schemas of the kinds of kueue.x-k8s.io and sluice.dev, made from the descriptions of
+// their fields, and the parts of the API server's work with them that need no CEL.
 //
 // Source: Kubernetes documentation, "Extend the Kubernetes API with CustomResourceDefinitions"
 // (structural schemas, defaulting, pruning).
@@ -14,10 +14,13 @@
 
 namespace sluice::api {
 
-// The kinds of the group, in the order of the enum.
+// The kinds of kueue.x-k8s.io, in the order of the enum.
 const std::vector<Kind>& KueueKinds();
+// Those, and the kinds of sluice.dev after them.
+const std::vector<Kind>& DefinedKinds();
 
-// The schema of a version, "v1beta2" or "v1beta1". The kind must be one of KueueKinds().
+// The schema of a version, "v1beta2" or "v1beta1"; kinds of sluice.dev have only one. The kind must
+// be one of DefinedKinds().
 const Json& SchemaOf(Kind kind, std::string_view version = "v1beta2");
 
 // Fills in the defaults of missing members where their parent is present; a null where the schema

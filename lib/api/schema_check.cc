@@ -64,6 +64,31 @@ bool IsKindName(std::string_view text) {
   return IsLabel(lower) && std::isdigit(static_cast<unsigned char>(lower[0])) == 0;
 }
 
+// "1h30m", "0.5s", "0".
+bool IsDuration(std::string_view text) {
+  if (text == "0") return true;
+  if (text.empty()) return false;
+  const auto digits = [&text] {
+    size_t count = 0;
+    while (count < text.size() && std::isdigit(static_cast<unsigned char>(text[count])) != 0) {
+      ++count;
+    }
+    text.remove_prefix(count);
+    return count > 0;
+  };
+  while (!text.empty()) {
+    if (!digits()) return false;
+    if (text.starts_with(".")) {
+      text.remove_prefix(1);
+      if (!digits()) return false;
+    }
+    const size_t unit = text.starts_with("ms") ? 2 : 1;
+    if (text.empty() || (unit == 1 && text.find_first_of("smh") != 0)) return false;
+    text.remove_prefix(unit);
+  }
+  return true;
+}
+
 bool MatchesPattern(const std::string& text, const std::string& pattern) {
   if (pattern == kSubdomainPattern) return IsSubdomain(text);
   if (pattern == kLabelPattern) return IsLabel(text);
@@ -88,7 +113,11 @@ class Validator {
 
   void Check(const Json& value, const Json& schema, const std::string& path) {
     if (schema.Has("x-kubernetes-int-or-string")) {
-      CheckQuantity(value, path);
+      if (schema.GetString("pattern") == kDurationPattern) {
+        CheckDuration(value, path);
+      } else {
+        CheckQuantity(value, path);
+      }
       return;
     }
     const std::string type = schema.GetString("type");
@@ -118,6 +147,12 @@ class Validator {
       return value.IsNumber() && value.AsInt(0) == value.AsInt(1);
     }
     return true;
+  }
+
+  void CheckDuration(const Json& value, const std::string& path) {
+    if (value.IsInt() || (value.IsString() && IsDuration(value.AsString()))) return;
+    Add(path, "FieldValueInvalid",
+        fmt::format("Invalid value: {}: must be a duration", value.Text()));
   }
 
   void CheckQuantity(const Json& value, const std::string& path) {

@@ -59,7 +59,7 @@ constexpr char kModified[] =
     "the object has been modified; please apply your changes to the latest version and try again";
 
 const Json* SchemaFor(Kind kind) {
-  const auto& kinds = api::KueueKinds();
+  const auto& kinds = api::DefinedKinds();
   const bool known = std::find(kinds.begin(), kinds.end(), kind) != kinds.end();
   return known ? &api::SchemaOf(kind) : nullptr;
 }

@@ -278,6 +278,8 @@ bool HasStatus(Kind kind) {
     case Kind::kWorkload:
     case Kind::kAdmissionCheck:
     case Kind::kMultiKueueCluster:
+    case Kind::kCreditPolicy:
+    case Kind::kCreditAccount:
     case Kind::kJob:
     case Kind::kPod:
     case Kind::kNode:

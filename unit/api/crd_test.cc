@@ -20,7 +20,7 @@ std::string FileText(const std::string& path) {
 }
 
 TEST_CASE("crds/ and the chart's copy are what the generator writes") {
-  for (const Kind kind : KueueKinds()) {
+  for (const Kind kind : DefinedKinds()) {
     const std::string name = CrdFileName(kind);
     INFO("run: generate-crds crds charts/sluice/files/crds");
     CHECK(FileText("crds/" + name) == CrdFileText(kind));
@@ -47,6 +47,25 @@ TEST_CASE("Definitions serve two versions and store the newer") {
     CHECK_FALSE(VersionOf(crd, "v1beta2").Has("deprecated"));
     CHECK(crd.GetString("spec", "conversion", "strategy") == "None");
   }
+}
+
+TEST_CASE("Kinds of sluice.dev have one version, with the columns of an account") {
+  for (const Kind kind : {Kind::kCreditPolicy, Kind::kCreditAccount}) {
+    const Json crd = MakeCrd(kind);
+    CHECK(crd.Find("spec", "versions")->AsArray().size() == 1);
+    CHECK(VersionOf(crd, "v1alpha1").Find("storage")->AsBool());
+    CHECK(crd.GetString("spec", "group") == "sluice.dev");
+    CHECK(crd.GetString("spec", "scope") == "Cluster");
+    CHECK(VersionOf(crd, "v1alpha1").Find("subresources")->Text() == R"({"status":{}})");
+  }
+  const Json account = MakeCrd(Kind::kCreditAccount);
+  CHECK(account.Find("spec", "names", "shortNames")->Text() == R"(["cra"])");
+  std::string columns;
+  for (const Json& column :
+       VersionOf(account, "v1alpha1").Find("additionalPrinterColumns")->AsArray()) {
+    columns += column.GetString("name") + " ";
+  }
+  CHECK(columns == "Balance Bank-Limit Entitlement Usage Rate Empty-At ");
 }
 
 TEST_CASE("Kinds with a conversion webhook are marked for the chart") {

@@ -28,7 +28,7 @@ bool WriteAll(const std::filesystem::path& directory) {
                  error.message().c_str());
     return false;
   }
-  for (const sluice::api::Kind kind : sluice::api::KueueKinds()) {
+  for (const sluice::api::Kind kind : sluice::api::DefinedKinds()) {
     const std::filesystem::path path = directory / sluice::api::CrdFileName(kind);
     if (!WriteFile(path, sluice::api::CrdFileText(kind))) return false;
   }
