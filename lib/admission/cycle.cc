@@ -119,7 +119,10 @@ class Cycle {
           (entry.is_preemptor && snapshot_.options.prioritize_preemptors)) {
         Expect(entry, Reservation(entry));
       }
-      return Wait(decision, Verdict::kNoCandidates, RequeueReason::kPreemptionNoCandidates);
+      return Wait(
+          decision,
+          decision.explanation.protected_until ? Verdict::kProtected : Verdict::kNoCandidates,
+          RequeueReason::kPreemptionNoCandidates);
     }
     // Others may take what it waits for: nobody knows when the gate opens.
     if (entry.info().preemption_gated) {

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "admission/conditions.h"
+#include "admission/credits.h"
 
 namespace sluice::admission {
 namespace {
@@ -115,6 +116,9 @@ std::string RenderMessage(const Explanation& explanation) {
     case Verdict::kNoFit:
     case Verdict::kNoCandidates:
       return RenderPodSets(explanation.pod_sets);
+    case Verdict::kProtected:
+      return fmt::format("{}. {}", RenderPodSets(explanation.pod_sets),
+                         ProtectionText(*explanation.protected_until));
     case Verdict::kPreempting:
       return fmt::format("{}. Pending the preemption of {} workload(s)",
                          RenderPodSets(explanation.pod_sets), explanation.preempting.size());
@@ -161,6 +165,7 @@ std::string ReasonOf(const Explanation& explanation) {
     case Verdict::kNoFit:
       return CauseText(explanation.cause);
     case Verdict::kNoCandidates:
+    case Verdict::kProtected:
     case Verdict::kNoLongerFits:
     case Verdict::kOverlappingTargets:
       return kWaitingForQuota;

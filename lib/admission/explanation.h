@@ -5,6 +5,9 @@
 // Thread-compatible values; rendering is pure and deterministic.
 #pragma once
 
+#include <absl/time/time.h>
+
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -17,6 +20,7 @@ struct Explanation {
     kFits,
     kNoFit,               // no flavor fits; `pod_sets` say why
     kNoCandidates,        // would need a preemption, and nothing can be preempted
+    kProtected,           // credits protect what it would reclaim, until `protected_until`
     kNoLongerFits,        // fitted alone, not after others of the same cycle
     kPreempting,          // fits when the workloads named in `preempting` are gone
     kPreemptionFailed,    // none of them could be evicted
@@ -41,6 +45,7 @@ struct Explanation {
   std::vector<std::string> problems;
   // "namespace/name" of the workloads to be preempted, in the order of their choice.
   std::vector<std::string> preempting;
+  std::optional<absl::Time> protected_until{};
 };
 
 // One observation: "insufficient unused quota for cpu in flavor spot, 4 more needed".

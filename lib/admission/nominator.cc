@@ -6,6 +6,7 @@
 #include <memory>
 #include <utility>
 
+#include "admission/credits.h"
 #include "api/names.h"
 #include "queueing/topology_inputs.h"
 #include "queueing/variants.h"
@@ -75,6 +76,7 @@ preemption::Preemptor PreemptorOf(const Snapshot& snapshot, const Entry& entry) 
   preemptor.priority = entry.info().priority;
   preemptor.queue_order_time = entry.info().queue_order_time;
   preemptor.policies = snapshot.FindClusterQueue(entry.info().cluster_queue)->policies;
+  preemptor.heeds_credits = HeedsCredits(snapshot, *entry.info().workload);
   preemptor.evictors = snapshot.history.EvictorsOf(entry.info().workload->metadata.uid);
   return preemptor;
 }
@@ -84,6 +86,7 @@ preemption::Context PreemptionContext(const Snapshot& snapshot) {
   context.tree = &snapshot.tree;
   context.reserved = &snapshot.reserved;
   context.fair_sharing = snapshot.options.fair_sharing;
+  context.credits = snapshot.credits;
   context.active = [&snapshot](const std::string& name) {
     const ClusterQueueSnapshot* queue = snapshot.FindClusterQueue(name);
     return queue != nullptr && queue->active;
@@ -249,6 +252,7 @@ Nominator::Attempt Nominator::Try(const Entry& entry, const std::vector<int32_t>
   context.options.fair_sharing = snapshot_.options.fair_sharing.has_value();
   preemption::Context own;
   Search search(PreemptorOf(snapshot_, entry), ContextFor(entry, own));
+  if (ignore_protection_) search.preemptor.heeds_credits = false;
   context.preemption = [this, &search](const FlavorResource& cell, int64_t request) {
     return Simulate(search, cell, request);
   };
@@ -415,6 +419,18 @@ bool Nominator::LookAtSiblings(Entry& entry) const {
   return true;
 }
 
+void Nominator::LookAtProtection(Entry& entry, const Attempt& attempt) const {
+  const api::Workload& workload = *entry.info().workload;
+  if (attempt.assignment.mode != flavor::Mode::kPreempt || !HeedsCredits(snapshot_, workload)) {
+    return;
+  }
+  ignore_protection_ = true;
+  const Attempt other = Try(entry, {}, nullptr);
+  ignore_protection_ = false;
+  if (other.assignment.mode != flavor::Mode::kPreempt || other.targets.empty()) return;
+  entry.decision.explanation.protected_until = ProtectedUntil(snapshot_, workload, other.targets);
+}
+
 Entry Nominator::Nominate(const WorkloadInfoPtr& info) const {
   Entry entry;
   Decision& decision = entry.decision;
@@ -432,6 +448,7 @@ Entry Nominator::Nominate(const WorkloadInfoPtr& info) const {
   Attempt attempt = Try(entry, {}, nullptr);
   const bool partly = snapshot_.options.partial_admission && entry.replaced == nullptr;
   if (!attempt.Works() && partly) TryPartly(entry, attempt);
+  if (snapshot_.credits != nullptr && !attempt.Works()) LookAtProtection(entry, attempt);
   Adopt(entry, std::move(attempt));
   entry.claims_room = ClaimsRoom(entry);
   return entry;

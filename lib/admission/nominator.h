@@ -106,6 +106,8 @@ class Nominator {
   // False when another variant of the workload makes this one pointless.
   bool LookAtSiblings(Entry& entry) const;
   const preemption::ReservedWorkload* FindReplaced(const queueing::WorkloadInfo& info) const;
+  // Nothing works, and only credits of others are in the way: remembers until when.
+  void LookAtProtection(Entry& entry, const Attempt& attempt) const;
   // What a search for targets of this entry looks at; `own` is where it is kept when it differs.
   const preemption::Context& ContextFor(const Entry& entry, preemption::Context& own) const;
   bool TryPartly(const Entry& entry, Attempt& attempt) const;
@@ -123,6 +125,7 @@ class Nominator {
   Places& places_;
   preemption::Context context_;
   absl::btree_set<const preemption::ReservedWorkload*> replaced_;
+  mutable bool ignore_protection_ = false;  // for the time of a question
 };
 
 // How the conditions of a victim name the workload that needs its room.

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "admission/credits.h"
+
 namespace sluice::admission {
 namespace {
 
@@ -67,10 +69,8 @@ class EntryOrder::Tournament {
     contender.sides.clear();
     quota::Tree::AddUsage(*entry.queue, entry.usage);
     for (const quota::Node* node = entry.queue; node->parent() != nullptr; node = node->parent()) {
-      const bool borrows =
-          std::any_of(entry.usage.begin(), entry.usage.end(),
-                      [&](const auto& wanted) { return node->Borrowing(wanted.cell); });
-      contender.sides.push_back({node, snapshot_->tree.ShareOf(*node), borrows});
+      contender.sides.push_back({node, CreditedShare(*snapshot_, *node),
+                                 BorrowsBeyondCredits(*snapshot_, *node, entry.usage)});
     }
     quota::Tree::RemoveUsage(*entry.queue, entry.usage);
   }
@@ -138,6 +138,7 @@ EntryOrder::EntryOrder(const Snapshot& snapshot, std::vector<Entry>& entries)
   std::stable_sort(sorted_.begin(), sorted_.end(), [&](const Entry* a, const Entry* b) {
     return ClassicallyBefore(snapshot_, *a, *b);
   });
+  OrderByCredits(snapshot_, sorted_);
   for (auto& [name, tournament] : by_root) tournaments_.push_back(std::move(tournament));
 }
 

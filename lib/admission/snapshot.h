@@ -17,6 +17,7 @@
 #include "api/kueue_types.h"
 #include "preemption/preemption.h"
 #include "queueing/requests.h"
+#include "quota/credit_standing.h"
 #include "quota/tree.h"
 #include "topology/inventory.h"
 
@@ -87,6 +88,8 @@ struct Snapshot {
   // What requests of workloads in the namespace depend on; set where `topology` is.
   std::function<queueing::RequestContext(const std::string& ns)> request_context;
   CycleOptions options;
+  // What fair-share credits say at the instant of the cycle; nullptr without any policy.
+  const quota::CreditStanding* credits = nullptr;
 
   const ClusterQueueSnapshot* FindClusterQueue(const std::string& name) const;
   const api::ResourceFlavor* FindFlavor(const FlavorName& name) const;

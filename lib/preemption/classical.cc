@@ -45,17 +45,16 @@ class Merge {
       if (run.kind != kind) continue;
       Cursor cursor{evicted ? run.first : run.evicted_end, evicted ? run.evicted_end : run.last,
                     &run};
-      if (Settle(cursor)) heap_.push(cursor);
+      if (Settle(cursor)) Put(cursor);
     }
   }
 
-  bool Empty() const { return heap_.empty(); }
+  bool Empty() const { return heap_.empty() && open_.empty(); }
   Candidate Next() {
-    Cursor cursor = heap_.top();
-    heap_.pop();
+    Cursor cursor = TakeFirst();
     const Candidate candidate{*cursor.next, cursor.run};
     ++cursor.next;
-    if (Settle(cursor)) heap_.push(cursor);
+    if (Settle(cursor)) Put(cursor);
     return candidate;
   }
 
@@ -72,6 +71,37 @@ class Merge {
     }
   };
 
+  void Put(const Cursor& cursor) {
+    if (search_.context().credits == nullptr) {
+      heap_.push(cursor);
+    } else {
+      open_.push_back(cursor);
+    }
+  }
+
+  // With credits the ClusterQueue that is furthest above its standing entitlement loses first,
+  // which changes with every workload that is taken.
+  Cursor TakeFirst() {
+    if (!heap_.empty()) {
+      const Cursor cursor = heap_.top();
+      heap_.pop();
+      return cursor;
+    }
+    const quota::CreditStanding& credits = *search_.context().credits;
+    size_t first = 0;
+    quota::CreditStanding::Overage most = credits.OverageOf(*open_[0].run->queue);
+    for (size_t i = 1; i < open_.size(); ++i) {
+      const auto overage = credits.OverageOf(*open_[i].run->queue);
+      if (overage < most) continue;
+      if (overage == most && !PreemptedBefore(**open_[i].next, **open_[first].next)) continue;
+      first = i;
+      most = overage;
+    }
+    const Cursor cursor = open_[first];
+    open_.erase(open_.begin() + static_cast<ptrdiff_t>(first));
+    return cursor;
+  }
+
   // Moves to the next candidate; false at the end.
   bool Settle(Cursor& cursor) const {
     const Policy policy = search_.PolicyFor(*cursor.run->queue);
@@ -83,7 +113,8 @@ class Merge {
   }
 
   const Search& search_;
-  std::priority_queue<Cursor, std::vector<Cursor>, Later> heap_;
+  std::priority_queue<Cursor, std::vector<Cursor>, Later> heap_;  // without credits
+  std::vector<Cursor> open_;                                      // with credits
 };
 
 class Classical {
@@ -218,6 +249,7 @@ class Classical {
         }
         for (Merge merge(search_, runs_, kind, evicted); !merge.Empty();) {
           const Candidate candidate = merge.Next();
+          if (kind != Kind::kOwn && search_.Protected(*candidate.run->queue)) continue;
           if (kind != Kind::kOwn && !StillOver(*candidate.run->queue, *candidate.workload)) {
             continue;
           }

@@ -117,7 +117,8 @@ class FairSharing {
 
   // Not what others use of their own quota, also where they borrow another resource.
   bool MayLose(const Member& member, const ReservedWorkload& workload) const {
-    return IsOwn(member) || search_.UsesBorrowed(*member.queue, workload);
+    return IsOwn(member) ||
+           (search_.UsesBorrowed(*member.queue, workload) && !search_.Protected(*member.queue));
   }
 
   bool AboveMe(const quota::Node& cohort) const {
@@ -177,7 +178,9 @@ class FairSharing {
   }
 
   quota::Share ShareOf(const quota::Node& node) const {
-    return search_.context().tree->ShareOf(node);
+    const Context& context = search_.context();
+    return context.credits == nullptr ? context.tree->ShareOf(node)
+                                      : context.credits->ShareOf(*context.tree, node);
   }
 
   // The preemptor counted, its ClusterQueue does not borrow what it lacks.

@@ -28,6 +28,7 @@
 
 #include "preemption/history.h"
 #include "preemption/reserved_workloads.h"
+#include "quota/credit_standing.h"
 #include "quota/tree.h"
 
 namespace sluice::preemption {
@@ -94,6 +95,7 @@ struct Preemptor {
   std::vector<quota::CellId> contested;  // the cells that need preemption
   Evictors evictors;                     // spared as History says
   Room* room = nullptr;                  // nullptr: quota is all that it needs
+  bool heeds_credits = false;            // what credits protect is no candidate
 };
 
 // What a search looks at beside the preemptor.
@@ -104,6 +106,9 @@ struct Context {
   // What evictions cost at this instant; InfinitePast: costs are not looked at.
   absl::Time now = absl::InfinitePast();
   CheckpointRules checkpoints;
+  // Fair-share credits, nullptr without any: shares count use above the standing entitlement only,
+  // and between ClusterQueues those furthest above theirs lose first.
+  const quota::CreditStanding* credits = nullptr;
   // Already gone in this what-if; no candidates. Sorted by address.
   absl::btree_set<const ReservedWorkload*> removed;
   // Workloads of an inactive ClusterQueue cannot be preempted. Empty: all are active.

@@ -52,6 +52,11 @@ class Search {
   bool IsActive(const quota::Node& queue) const {
     return !context_.active || context_.active(queue.name());
   }
+  // Another ClusterQueue is within what it may use over time, and its credits protect that.
+  bool Protected(const quota::Node& queue) const {
+    return preemptor_.heeds_credits && context_.credits != nullptr && &queue != preemptor_.queue &&
+           context_.credits->Protected(queue);
+  }
   // Usage is within the quota of the subtree in every contested cell.
   bool WithinQuota(const quota::Node& node) const;
 

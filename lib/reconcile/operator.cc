@@ -164,7 +164,9 @@ void Operator::OnReply(const state::Reply& reply, absl::Time now) {
   }
   failures_.erase(write.owner);
   dirty_.insert(write.owner);
-  for (const Note& note : write.notes) Record(note, now);
+  if (write.then_reserve == nullptr) {
+    for (const Note& note : write.notes) Record(note, now);
+  }
   // The answer to the deletion of a pod that stays for a while is the pod as it is then.
   const bool deletion = write.action.verb == state::Verb::kDelete;
   const bool stays = deletion && write.target.kind == api::Kind::kPod && Deleting(reply.object);
@@ -180,6 +182,7 @@ void Operator::OnReply(const state::Reply& reply, absl::Time now) {
   if (write.target.kind == api::Kind::kPod && !shown && !of_deleted) {
     BlockUntilNewer(write.owner, write.target, now, kConflictTime);
   }
+  if (write.then_reserve != nullptr) return ReserveAfter(write, reply.object, now);
   // The write changed nothing, or its object says otherwise: count what the API says.
   if (write.admission && world_.IsAssumed(write.target.key)) {
     world_.Forget(write.target.key, now, dirty_);
@@ -227,6 +230,7 @@ void Operator::OnLeader(bool leading, absl::Time now) {
   leading_ = leading;
   if (leading) {
     world_.RestartUsage(now);
+    world_.RestartCredits();
     TouchAll();
   } else {
     dirty_.clear();
@@ -251,6 +255,8 @@ void Operator::TouchAll() {
   touch(api::Kind::kResourceFlavor, world_.flavors());
   touch(api::Kind::kTopology, world_.topologies());
   touch(api::Kind::kAdmissionCheck, world_.admission_checks());
+  touch(api::Kind::kCreditPolicy, world_.credit_policies());
+  touch(api::Kind::kCreditAccount, world_.credit_accounts());
   touch(api::Kind::kWorkload, world_.workloads());
   touch(api::Kind::kJob, world_.jobs());
   for (const auto& [key, pod] : world_.pods().all()) {
@@ -275,6 +281,7 @@ void Operator::Run(absl::Time now) {
   if (!leading_ || !world_.Synced()) return;
   FireTimers(now);
   RunSecondPasses(now);
+  world_.PrepareCredits(now, dirty_);
   Admit(now);
   SendEvictions(now);
   TakeCounts(now);
@@ -286,6 +293,7 @@ void Operator::Run(absl::Time now) {
 absl::Time Operator::NextDue(absl::Time now) const {
   if (!leading_ || !world_.Synced()) return absl::InfiniteFuture();
   absl::Time next = due_.empty() ? absl::InfiniteFuture() : due_.begin()->first;
+  next = std::min(next, world_.CreditsDue(now));
   if (const std::optional<absl::Time> due = world_.queues().NextDue()) next = std::min(next, *due);
   const bool room = essential_in_flight_ < options_.max_in_flight;
   if (room && (world_.HasReleases() || world_.queues().HasHeads(now))) return now;

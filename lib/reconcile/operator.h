@@ -20,6 +20,7 @@
 
 #include <cstdint>
 #include <deque>
+#include <memory>
 #include <optional>
 #include <string>
 #include <utility>
@@ -111,11 +112,13 @@ class Operator {
 
  private:
   struct InFlight {
-    state::Action action;         // without body
-    state::Ref target;            // the object written
-    state::Ref owner;             // the object that was reconciled
-    std::vector<Note> notes;      // recorded on success
-    bool admission = false;       // the target is assumed until this is answered
+    state::Action action;     // without body
+    state::Ref target;        // the object written
+    state::Ref owner;         // the object that was reconciled
+    std::vector<Note> notes;  // recorded on success
+    bool admission = false;   // the target is assumed until this is answered
+    // The admission itself, where this write goes before it.
+    std::shared_ptr<const api::Workload> then_reserve;
     bool eviction = false;        // the target counts as on its way out until this is answered
     std::string deleted_version;  // of the target's deletion, if that was seen meanwhile
   };
@@ -150,6 +153,7 @@ class Operator {
 
   void Admit(absl::Time now);
   void Reserve(const admission::Decision& decision, absl::Time now);
+  void ReserveAfter(const InFlight& write, const api::Json& object, absl::Time now);
   void Preempt(const admission::Decision& decision, absl::Time now);
   void SpareVictims(const admission::Decision& decision);
   absl::Time GraceOf(const ObjectKey& preemptor, absl::Time now);

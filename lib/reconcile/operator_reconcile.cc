@@ -10,7 +10,7 @@ namespace {
 // Objects whose status counts others.
 bool IsQueue(const state::Ref& ref) {
   return ref.kind == api::Kind::kClusterQueue || ref.kind == api::Kind::kLocalQueue ||
-         ref.kind == api::Kind::kCohort;
+         ref.kind == api::Kind::kCohort || ref.kind == api::Kind::kCreditAccount;
 }
 
 }  // namespace
@@ -23,6 +23,10 @@ Plan Operator::PlanFor(const state::Ref& ref, absl::Time now) const {
       return ReconcileLocalQueue(world_, ref.key, now);
     case api::Kind::kCohort:
       return ReconcileCohort(world_, ref.key);
+    case api::Kind::kCreditPolicy:
+      return ReconcileCreditPolicy(world_, ref.key, now);
+    case api::Kind::kCreditAccount:
+      return ReconcileCreditAccount(world_, ref.key, now);
     case api::Kind::kResourceFlavor:
       return ReconcileResourceFlavor(world_, ref.key);
     case api::Kind::kAdmissionCheck:

@@ -34,6 +34,7 @@ void Operator::Admit(absl::Time now) {
         break;
     }
     Preempt(decision, now);
+    if (const auto until = decision.explanation.protected_until) world_.NoteLender(key, *until);
     // Counts of the queue changed, and equivalent workloads may have been passed over.
     CountLater({api::Kind::kClusterQueue, {"", decision.info->cluster_queue}}, now);
     CountLater({api::Kind::kLocalQueue, decision.info->local_queue}, now);
@@ -61,12 +62,42 @@ void Operator::Reserve(const admission::Decision& decision, absl::Time now) {
                                  "Admitted by ClusterQueue " + decision.info->cluster_queue +
                                      ", wait time since reservation was 0s"));
   }
-  world_.Assume(std::make_shared<const api::Workload>(next));
   const state::Ref ref{api::Kind::kWorkload, key};
+  if (world_.credits().Governs(decision.info->cluster_queue)) {
+    const api::StringMap annotations = world_.credits().AnnotationsFor(
+        next, decision.info->cluster_queue,
+        queueing::AdmittedUsage(next, world_.settings().gates.Enabled("ReclaimablePods")), now);
+    api::Json body = api::Json::MakeObject();
+    for (const auto& [name, value] : annotations) {
+      next.metadata.annotations[name] = value;
+      body["metadata"]["annotations"].Set(name, value);
+    }
+    state::Action action =
+        MergePatchAction(api::Kind::kWorkload, key, "", std::move(body),
+                         Busy(ref) ? std::string() : next.metadata.resource_version);
+    auto assumed = std::make_shared<const api::Workload>(std::move(next));
+    world_.Assume(assumed);
+    Send(std::move(action), ref, std::move(notes), Purpose::kAdmission);
+    in_flight_.rbegin()->second.then_reserve = std::move(assumed);
+    return;
+  }
+  world_.Assume(std::make_shared<const api::Workload>(next));
   // A write of ours that is still on its way makes the version stale without any conflict of
   // content: writes to one object are sent in order.
   state::Action action = WorkloadStatusAction(world_, std::move(next), now, !Busy(ref));
   Send(std::move(action), ref, std::move(notes), Purpose::kAdmission);
+}
+
+// The annotations that credits need are there: the reservation itself follows, in the version that
+// they made.
+void Operator::ReserveAfter(const InFlight& write, const api::Json& object, absl::Time now) {
+  const ObjectKey& key = write.target.key;
+  if (!world_.IsAssumed(key)) return;  // the Workload went meanwhile
+  if (!leading_) return world_.Forget(key, now, dirty_);
+  api::Workload next = *write.then_reserve;
+  next.metadata.resource_version = object.GetString("metadata", "resourceVersion");
+  Send(WorkloadStatusAction(world_, std::move(next), now, true), write.target, write.notes,
+       Purpose::kAdmission);
 }
 
 // Victims count as on their way out from the decision on; the writes follow when nothing of ours is

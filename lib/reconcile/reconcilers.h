@@ -24,6 +24,11 @@ Plan ReconcileResourceFlavor(const state::World& world, const ObjectKey& key);
 Plan ReconcileAdmissionCheck(const state::World& world, const ObjectKey& key);
 Plan ReconcileTopology(const state::World& world, const ObjectKey& key);
 
+// Fair-share credits. An account is made for every governed queue, settled, and deleted when no
+// policy governs it; its status is the checkpoint from which another process goes on.
+Plan ReconcileCreditPolicy(const state::World& world, const ObjectKey& key, absl::Time now);
+Plan ReconcileCreditAccount(const state::World& world, const ObjectKey& key, absl::Time now);
+
 // Everything about a Workload but the admission itself: conditions while it waits, checks, stop
 // policies, deactivation, execution time, retention, orphans.
 Plan ReconcileWorkload(const state::World& world, const ObjectKey& key, absl::Time now);

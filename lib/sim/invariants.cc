@@ -279,6 +279,43 @@ Violations CheckTotals(const state::World& world) {
   return broken;
 }
 
+namespace {
+
+// What is banked follows from the objects. An account of which a write is due is left out: a
+// Workload may be gone that is not part of its checkpoint yet.
+void CompareCredits(const state::World& world, state::World& fresh, absl::Time now,
+                    Violations& broken) {
+  state::Refs touched;
+  if (world.credits().stale() || !world.credits().active()) return;
+  fresh.PrepareCredits(now, touched);
+  for (const auto& [name, node] : world.credits().nodes()) {
+    const auto object = world.credit_accounts().Find({"", name});
+    if (!node.timeline.has_value() || object == nullptr || !object->status.last_settled) continue;
+    const quota::CreditAccount kept = node.timeline->At(now);
+    const auto shown = quota::Credits::Parse(object->status.usage);
+    if (!shown.ok() ||
+        shown->value() != kept.usage() * quota::Credits::FromHours(1).value() / 1'000'000) {
+      continue;
+    }
+    const state::GovernedNode* other = fresh.credits().Find(name);
+    if (other == nullptr || !other->timeline.has_value()) {
+      broken.push_back("account " + name + " is not there in a World built anew");
+      continue;
+    }
+    const quota::CreditAccount rebuilt = other->timeline->At(now);
+    const auto difference = (kept.balance() - rebuilt.balance()).value();
+    const auto limit = quota::Credits::FromHours(1).value() / 1'000'000;
+    if (difference > limit || difference < -limit || kept.usage() != rebuilt.usage()) {
+      broken.push_back(fmt::format("account {} has {} and uses {}, in a World built anew {} and {}",
+                                   name, kept.balance().ToString(),
+                                   static_cast<int64_t>(kept.usage()), rebuilt.balance().ToString(),
+                                   static_cast<int64_t>(rebuilt.usage())));
+    }
+  }
+}
+
+}  // namespace
+
 Violations CheckRebuilt(const state::World& world, const ApiServer& api, absl::Time now) {
   for (const auto& [key, workload] : world.workloads().all()) {
     if (world.IsAssumed(key)) return {};  // ahead of the API on purpose
@@ -326,6 +363,7 @@ Violations CheckRebuilt(const state::World& world, const ApiServer& api, absl::T
         kept != nullptr && kept->metadata.resource_version == workload->metadata.resource_version,
         "Workload " + key.ToString());
   }
+  CompareCredits(world, fresh, now, broken);
   return broken;
 }
 

@@ -57,6 +57,12 @@ NaiveTree::Cells NaiveTree::CellsOf(const std::vector<api::ResourceGroup>& group
   return cells;
 }
 
+void NaiveTree::RaiseBorrowing(Cells& cells, const Json& burst) {
+  const auto found = cells.find(burst.GetString("flavor") + "/" + burst.GetString("resource"));
+  if (found == cells.end() || !found->second.borrow) return;
+  found->second.borrow = std::max(*found->second.borrow, Milli(*burst.Find("limit")));
+}
+
 void NaiveTree::Use(const std::string& queue, const Amounts& amounts, int64_t sign) {
   for (const auto& [cell, amount] : amounts) nodes_["queue " + queue].usage[cell] += sign * amount;
 }

@@ -28,6 +28,8 @@ class NaiveTree {
 
   static Cells CellsOf(const api::Json& spec);
   static Cells CellsOf(const std::vector<api::ResourceGroup>& groups);
+  // A burst limit of a CreditPolicy in the place of a smaller borrowing limit.
+  static void RaiseBorrowing(Cells& cells, const api::Json& burst);
 
   void AddQueue(const std::string& name, const std::string& cohort, Cells cells) {
     nodes_["queue " + name] = {cohort.empty() ? "" : "cohort " + cohort, std::move(cells), {}};

@@ -187,6 +187,18 @@ class PreemptionCheck {
   Violations broken_;
 };
 
+// A policy with burst limits may raise borrowing limits; whether a bank is empty is not judged
+// here.
+void RaiseToBurst(const ApiServer& api, NaiveTree::Cells& cells) {
+  api.ForEach(Kind::kCreditPolicy, [&](const Json& policy) {
+    const Json* bursts = policy.Find("spec", "burstLimit");
+    if (bursts == nullptr) return;
+    for (const Json& burst : bursts->AsArray()) {
+      NaiveTree::RaiseBorrowing(cells, burst);
+    }
+  });
+}
+
 }  // namespace
 
 Violations TreeWatch::Check(const ApiServer& api, absl::Time now) {
@@ -209,8 +221,10 @@ Violations TreeWatch::Check(const ApiServer& api, absl::Time now) {
   if (now < judge_from_ || grown.empty()) return {};
   NaiveTree tree;
   api.ForEach(Kind::kClusterQueue, [&](const Json& queue) {
+    NaiveTree::Cells cells = NaiveTree::CellsOf(*queue.Find("spec"));
+    RaiseToBurst(api, cells);
     tree.AddQueue(queue.GetString("metadata", "name"), queue.GetString("spec", "cohortName"),
-                  NaiveTree::CellsOf(*queue.Find("spec")));
+                  cells);
   });
   api.ForEach(Kind::kCohort, [&](const Json& cohort) {
     const Json* spec = cohort.Find("spec");

@@ -470,6 +470,33 @@ absl::Status Workload(const Words& words, Json& object) {
   return absl::OkStatus();
 }
 
+// cohort=NAME resource=NAME[:WEIGHT]... and the other fields of the spec by their names.
+absl::Status CreditPolicy(const Words& words, Json& object) {
+  Json& spec = object["spec"];
+  for (const Word& word : words) {
+    if (word.key == "cohort") {
+      spec["selector"].Set("cohort", word.value);
+    } else if (word.key == "resource") {
+      const size_t colon = word.value.find(':');
+      spec["resources"].Append(Json::MakeObject(
+          {{"name", word.value.substr(0, colon)},
+           {"weight", colon == std::string::npos ? "1" : word.value.substr(colon + 1)}}));
+    } else if (const std::string cell = After(word.key, "burst:"); !cell.empty()) {
+      const size_t colon = cell.find(':');
+      if (colon == std::string::npos) return InvalidArgument("burst:FLAVOR:RESOURCE=LIMIT");
+      spec["burstLimit"].Append(Json::MakeObject({{"flavor", cell.substr(0, colon)},
+                                                  {"resource", cell.substr(colon + 1)},
+                                                  {"limit", word.value}}));
+    } else if (word.key == "horizon" || word.key == "halfLife" || word.key == "maxBank" ||
+               word.key == "maxDebt" || word.key == "effect" || word.key == "maxLenderDelay") {
+      spec.Set(word.key, word.value);
+    } else {
+      return Unknown(word);
+    }
+  }
+  return absl::OkStatus();
+}
+
 absl::Status Fill(Kind kind, const Words& words, Json& object, Json& status) {
   switch (kind) {
     case Kind::kTopology:
@@ -486,6 +513,8 @@ absl::Status Fill(Kind kind, const Words& words, Json& object, Json& status) {
       return Cohort(words, object);
     case Kind::kLocalQueue:
       return LocalQueue(words, object);
+    case Kind::kCreditPolicy:
+      return CreditPolicy(words, object);
     case Kind::kWorkloadPriorityClass:
     case Kind::kPriorityClass:
       return PriorityClass(words, object);
@@ -514,6 +543,8 @@ absl::StatusOr<Kind> ParseKind(const std::string& word) {
       {"lq", Kind::kLocalQueue},
       {"wl", Kind::kWorkload},
       {"flavor", Kind::kResourceFlavor},
+      {"account", Kind::kCreditAccount},
+      {"policy", Kind::kCreditPolicy},
       {"priorityclass", Kind::kWorkloadPriorityClass},
       {"podpriorityclass", Kind::kPriorityClass}};
   for (const auto& [text, kind] : kWords) {

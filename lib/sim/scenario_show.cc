@@ -373,6 +373,34 @@ std::string ShowOther(const Json& object) {
   return text;
 }
 
+std::string ShowPolicy(const Json& policy) {
+  const Json* conflict = Condition(policy, "Conflict");
+  std::string text = Active(policy);
+  if (const Json* active = Condition(policy, api::kActive); Is(active, "True")) {
+    text += fmt::format(" ({})", active->GetString("message"));
+  }
+  if (Is(conflict, "True")) text += "; conflict: " + conflict->GetString("message");
+  return text;
+}
+
+std::string ShowAccount(const Json& account, absl::Time start) {
+  if (account.GetString("status", "balance").empty()) return "nothing written yet";
+  std::string text = fmt::format(
+      "balance {} of {}; uses {} of {}, rate {}", account.GetString("status", "balance"),
+      account.GetString("status", "bankLimit"), account.GetString("status", "usage"),
+      account.GetString("status", "entitlement"), account.GetString("status", "rate"));
+  if (const std::string empty = account.GetString("status", "emptyAt"); !empty.empty()) {
+    text += "; empty at " + Seconds(empty, start);
+  }
+  text += fmt::format(
+      "; earned {}, spent {}, expired {}", account.GetString("status", "lifetimeEarned"),
+      account.GetString("status", "lifetimeSpent"), account.GetString("status", "lifetimeExpired"));
+  if (const Json* active = Condition(account, api::kActive)) {
+    if (active->GetString("reason") != "Active") text += "; " + active->GetString("reason");
+  }
+  return text;
+}
+
 std::string ShowEvent(const Json& event) {
   return fmt::format("{} {} {} ({})", event.GetString("regarding", "kind"), event.GetString("type"),
                      event.GetString("reason"), event.GetString("note"));
@@ -405,6 +433,13 @@ std::string ShowAll(const ApiServer& api, Kind kind, absl::Time start) {
         break;
       case Kind::kPodGroup:
         lines.push_back(fmt::format("  podgroup {}: {}\n", Name(object), ShowPodGroup(object)));
+        break;
+      case Kind::kCreditPolicy:
+        lines.push_back(fmt::format("  policy {}: {}\n", Name(object), ShowPolicy(object)));
+        break;
+      case Kind::kCreditAccount:
+        lines.push_back(
+            fmt::format("  account {}: {}\n", Name(object), ShowAccount(object, start)));
         break;
       case Kind::kEvent:
         lines.push_back(fmt::format("  event {}\n", ShowEvent(object)));

@@ -57,6 +57,7 @@ World::World(const Settings& settings)
       order_options_(MakeOrderOptions(settings)),
       pods_(settings),
       kinds_(WatchedKinds(settings)),
+      credits_(CreditSources()),
       queues_({settings.gates.Enabled("FlavorFungibilityPreserveScanProgress")}) {
   if (settings.gates.Enabled(kTopologyGate)) {
     topology_ = std::make_unique<TopologyFeed>(TopologyOptionsOf(settings.gates));
@@ -129,7 +130,9 @@ const std::vector<api::Kind>& World::WatchedKinds() {
                                                 api::Kind::kNamespace,
                                                 api::Kind::kLimitRange,
                                                 api::Kind::kPriorityClass,
-                                                api::Kind::kRuntimeClass};
+                                                api::Kind::kRuntimeClass,
+                                                api::Kind::kCreditPolicy,
+                                                api::Kind::kCreditAccount};
   return kKinds;
 }
 
@@ -167,6 +170,10 @@ void World::WithStore(api::Kind kind, Visit visit) {
       return visit(local_queues_);
     case api::Kind::kCohort:
       return visit(cohorts_);
+    case api::Kind::kCreditPolicy:
+      return visit(credit_policies_);
+    case api::Kind::kCreditAccount:
+      return visit(credit_accounts_);
     case api::Kind::kWorkload:
       return visit(workloads_);
     case api::Kind::kResourceFlavor:
@@ -202,6 +209,8 @@ bool World::WatchesSlicePods(const Settings& settings) {
 }
 
 std::optional<Rejection> World::Apply(const ObjectEvent& event, absl::Time now, Refs& touched) {
+  credits_now_ = quota::FloorMilli(now);
+  credits_.SetNow(now);
   if (event.kind == api::Kind::kPod) return TakePod(event, now, touched);
   std::optional<Rejection> rejected;
   switch (event.type) {
@@ -249,7 +258,9 @@ void World::MarkSynced(api::Kind kind) {
   if (!Watches(kind)) return;
   const bool was_synced = Synced();
   synced_.insert(kind);
-  if (!was_synced && Synced()) RestoreEntryPenalties();
+  if (was_synced || !Synced()) return;
+  RestoreEntryPenalties();
+  credits_.MarkStale();
 }
 
 template <typename T>
@@ -308,6 +319,13 @@ void World::Changed(const ObjectKey& key, const std::shared_ptr<const T>& before
     LocalQueueChanged(key, before.get(), after.get(), now, touched);
   } else if constexpr (std::is_same_v<T, api::Cohort>) {
     CohortChanged(key.name, before.get(), after.get(), touched);
+  } else if constexpr (std::is_same_v<T, api::CreditPolicy>) {
+    if (before == nullptr || after == nullptr || before->spec != after->spec ||
+        before->metadata.Deleting() != after->metadata.Deleting()) {
+      credits_.MarkStale();
+    }
+  } else if constexpr (std::is_same_v<T, api::CreditAccount>) {
+    credits_.AccountChanged(key.name, before.get(), after.get());
   } else if constexpr (std::is_same_v<T, api::ResourceFlavor>) {
     if (after == nullptr) {
       snapshot_.flavors.erase(key.name);

@@ -26,6 +26,7 @@
 #include "queueing/queue_manager.h"
 #include "queueing/requests.h"
 #include "quota/tree.h"
+#include "state/credit_ledger.h"
 #include "state/placements.h"
 #include "state/pod_index.h"
 #include "state/ports.h"
@@ -131,6 +132,8 @@ class World {
   const Store<api::WorkloadPriorityClass>& workload_priority_classes() const {
     return workload_priority_classes_;
   }
+  const Store<api::CreditPolicy>& credit_policies() const { return credit_policies_; }
+  const Store<api::CreditAccount>& credit_accounts() const { return credit_accounts_; }
   const Store<api::Workload>& workloads() const { return workloads_; }
   const Store<api::Job>& jobs() const { return jobs_; }
   const PodIndex& pods() const { return pods_; }
@@ -159,6 +162,17 @@ class World {
   void SampleUsage(const ObjectKey& local_queue, absl::Time now);
   // This process decides from now on: all histories begin with what the API says.
   void RestartUsage(absl::Time now);
+  // Fair-share credits: the accounts, as current as PrepareCredits left them.
+  const CreditLedger& credits() const { return credits_; }
+  // Brings accounts, standing and burst limits up to the instant, before anything is decided.
+  void PrepareCredits(absl::Time now, Refs& touched);
+  // When PrepareCredits has something to do by time alone.
+  absl::Time CreditsDue(absl::Time now) const;
+  // All accounts begin with what the API says.
+  void RestartCredits() { credits_.Restart(); }
+  // A lender was refused because credits protect what it would reclaim.
+  void NoteLender(const ObjectKey& workload, absl::Time until);
+
   // It is not stopped and its ClusterQueue is active.
   bool LocalQueueActive(const ObjectKey& key) const;
 
@@ -300,6 +314,15 @@ class World {
   bool ChosenElsewhere(const api::ClusterQueueSpec& spec) const;
   void SetTopology(admission::ClusterQueueSnapshot& snapshot) const;
 
+  // Credits; each does nothing without a policy.
+  CreditLedger::Sources CreditSources() const;
+  std::vector<Reservation> ReservationsIn(const std::string& cluster_queue) const;
+  void FollowCredits(const ObjectKey& key, const Contribution* before, const Contribution* after);
+  absl::Time ReleaseTime(const ObjectKey& key, absl::Time since) const;
+  void UpdateBurstLimits(absl::Time now);
+  void ForgetLender(const ObjectKey& key);
+  quota::CellLimits LimitsFor(const std::string& name, const api::ClusterQueueSpec& spec) const;
+
   // Admission fair sharing; each does nothing when it is off.
   void StartUsageLedger();
   void FollowUsage(const ObjectKey& key, const api::Workload* before, const api::Workload* after,
@@ -321,6 +344,8 @@ class World {
   Store<api::Topology> topologies_;
   Store<api::AdmissionCheck> admission_checks_;
   Store<api::WorkloadPriorityClass> workload_priority_classes_;
+  Store<api::CreditPolicy> credit_policies_;
+  Store<api::CreditAccount> credit_accounts_;
   Store<api::Workload> workloads_;
   Store<api::Job> jobs_;
   PodIndex pods_;
@@ -365,6 +390,19 @@ class World {
   bool pods_listed_ = false;  // all of them
   bool all_pods_ = true;      // the list or watch that runs is not narrowed by a selector
   std::optional<absl::btree_set<ObjectKey>> pod_listing_;  // pods with a place, seen by a list
+  // Of Workloads whose reservations count for credits: when they began.
+  absl::btree_map<ObjectKey, absl::Time> reserved_since_;
+  struct Lender {
+    std::string uid;
+    absl::Time until;
+  };
+  absl::btree_map<ObjectKey, Lender> lenders_;
+  absl::Time credits_now_ = absl::InfinitePast();
+  absl::Time burst_due_ = absl::InfiniteFuture();
+  absl::Time lenders_due_ = absl::InfiniteFuture();
+  absl::Time drain_due_ = absl::InfiniteFuture();  // when shares that follow banks are looked at
+  bool bursts_stale_ = false;
+  CreditLedger credits_;
 
   std::optional<queueing::UsageLedger> usage_ledger_;
   queueing::QueueManager queues_;

@@ -76,6 +76,7 @@ void World::CohortChanged(const std::string& name, const api::Cohort* before,
   const std::vector<std::string> left = snapshot_.tree.TreeOfCohort(name);
   TouchTree(left, touched);
   releases_.insert(left.begin(), left.end());
+  credits_.MarkStale();
   if (after == nullptr) {
     snapshot_.tree.RemoveCohort(name);
   } else {
@@ -141,6 +142,7 @@ void World::ClusterQueueChanged(const std::string& name, const api::ClusterQueue
     TouchMembers(name, touched);
     DropParents(*this, name);
   }
+  if (spec_changed) credits_.MarkStale();
   if (after == nullptr) {
     const std::vector<std::string> tree = snapshot_.tree.TreeOf(name);
     releases_.insert(tree.begin(), tree.end());
@@ -162,8 +164,7 @@ void World::ClusterQueueChanged(const std::string& name, const api::ClusterQueue
       releases_.insert(tree.begin(), tree.end());  // what it had borrowed is free there
     }
     const bool was_in_cycle = snapshot_.tree.InCycle(name);
-    snapshot_.tree.SetClusterQueue(name, after->spec.cohort_name,
-                                   admission::LimitsOf(after->spec.resource_groups),
+    snapshot_.tree.SetClusterQueue(name, after->spec.cohort_name, LimitsFor(name, after->spec),
                                    quota::Weight(FairWeight(after->spec.fair_sharing)));
     if (snapshot_.tree.InCycle(name) != was_in_cycle) TouchMembers(name, touched);
     // Their status lists its flavors.
@@ -187,6 +188,7 @@ void World::RefreshActivity(const std::string& name, Refs& touched) {
   if (stored == activity) return;
   const bool flipped = stored.active != activity.active || stored.reason.empty();
   stored = activity;
+  credits_.MarkStale();
   touched.insert({api::Kind::kClusterQueue, {"", name}});
   if (flipped) TouchMembers(name, touched);
 }

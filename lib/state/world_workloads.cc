@@ -229,8 +229,9 @@ void World::Account(const ObjectKey& key) {
     ListReserved(key);
     return;
   }
+  std::optional<Contribution> before;
   if (had) {
-    const Contribution old = found->second;
+    const Contribution& old = before.emplace(std::move(found->second));
     contributions_.erase(found);
     AddContribution(old, -1);
     // Anything given back may let another workload in; the same usage turning from reserved to
@@ -246,7 +247,10 @@ void World::Account(const ObjectKey& key) {
     counted_.insert({api::Kind::kClusterQueue, {"", next->cluster_queue}});
     TouchCohorts(next->cluster_queue, counted_);
     counted_.insert({api::Kind::kLocalQueue, next->local_queue});
-    contributions_.emplace(key, *std::move(next));
+    contributions_.emplace(key, *next);
+  }
+  if (credits_.active()) {
+    FollowCredits(key, before ? &*before : nullptr, next ? &*next : nullptr);
   }
   FollowPlaces(key, contributions_.contains(key) ? workload.get() : nullptr);
   ListReserved(key);

@@ -110,6 +110,7 @@ func exercise(t *testing.T) {
 	elastic := harness.Job{Name: harness.Name("job"), Namespace: q.Namespace, Queue: q.Local, RunSeconds: "0.2"}.Object()
 	elastic.SetAnnotations(map[string]string{"kueue.x-k8s.io/elastic-job": "true"})
 	c.ExpectFinished(t, q.Namespace, c.MustCreate(t, elastic).GetName())
+	credits(t, q, cohort.GetName())
 	c.Delete(t, harness.JobKind, q.Namespace, first)
 	c.Delete(t, harness.Kueue("ClusterQueue"), "", q.Cluster)
 	c.Delete(t, harness.Kueue("ResourceFlavor"), "", q.Flavor)
@@ -139,6 +140,35 @@ func watchNodes(t *testing.T) {
 			err = harness.ErrNotYet
 		}
 		return err
+	})
+}
+
+// credits has an account made, adjusted, and deleted when nothing governs its queue any more.
+func credits(t *testing.T, q harness.Queue, cohort string) {
+	t.Helper()
+	c := harness.Shared
+	account := harness.Parse("{apiVersion: sluice.dev/v1alpha1, kind: CreditAccount}").GroupVersionKind()
+	policy := c.MustCreate(t, harness.Parsef("{apiVersion: sluice.dev/v1alpha1, kind: CreditPolicy, metadata: {name: %s}, spec: {selector: {cohort: %s}, resources: [{name: cpu}]}}", harness.Name("policy"), cohort))
+	c.ExpectCondition(t, policy.GroupVersionKind(), "", policy.GetName(), "Active", "True", "Active")
+	name := "cq-" + q.Cluster
+	c.ExpectCondition(t, account, "", name, "Active", "True", "Active")
+	c.MustPatch(t, account, "", name, `{"metadata":{"annotations":{"sluice.dev/adjust":"1"}}}`)
+	harness.Eventually(t, "the adjustment is made", func() error {
+		object, err := c.Fetch(t.Context(), account, "", name)
+		if err != nil {
+			return err
+		}
+		if object.GetAnnotations()["sluice.dev/adjust"] != "" {
+			return harness.ErrNotYet
+		}
+		return nil
+	})
+	c.MustPatch(t, harness.Kueue("ClusterQueue"), "", q.Cluster, `{"spec":{"cohortName":null}}`)
+	harness.Eventually(t, "the account goes", func() error {
+		if _, err := c.Fetch(t.Context(), account, "", name); err == nil {
+			return harness.ErrNotYet
+		}
+		return nil
 	})
 }
 

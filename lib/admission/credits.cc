@@ -1,0 +1,100 @@
+#include "admission/credits.h"
+
+#include <absl/container/btree_map.h>
+
+#include <algorithm>
+
+#include "api/names.h"
+#include "base/time.h"
+#include "quota/credit_standing.h"
+
+namespace sluice::admission {
+namespace {
+
+constexpr char kProtected[] = "Credits protect what it would reclaim until ";
+
+std::optional<absl::Time> KnownUntil(const Snapshot& snapshot, const api::Workload& workload) {
+  if (const auto until = snapshot.credits->LenderUntil(workload.metadata.uid)) return until;
+  // Another process found out, and said so.
+  const api::Condition* pending =
+      api::FindCondition(workload.status.conditions, api::kQuotaReserved);
+  if (pending == nullptr || pending->status != api::ConditionStatus::kFalse) return std::nullopt;
+  return ProtectionIn(pending->message);
+}
+
+}  // namespace
+
+void OrderByCredits(const Snapshot& snapshot, std::vector<Entry*>& sorted) {
+  if (snapshot.credits == nullptr) return;
+  struct Group {
+    std::vector<size_t> places;
+    std::vector<Entry*> within;
+    std::vector<Entry*> beyond;
+  };
+  absl::btree_map<std::string, Group> groups;  // by policy
+  for (size_t i = 0; i < sorted.size(); ++i) {
+    Entry& entry = *sorted[i];
+    const bool first =
+        entry.claims_room || (entry.is_preemptor && snapshot.options.prioritize_preemptors);
+    if (!entry.nominated || first || entry.decision.borrow_level == 0) continue;
+    const auto* terms = snapshot.credits->Of(*entry.queue);
+    if (terms == nullptr) continue;
+    Group& group = groups[terms->policy->name];
+    group.places.push_back(i);
+    const bool within = snapshot.credits->Within(*entry.queue, *terms, entry.usage);
+    (within ? group.within : group.beyond).push_back(&entry);
+  }
+  for (auto& [policy, group] : groups) {
+    group.within.insert(group.within.end(), group.beyond.begin(), group.beyond.end());
+    for (size_t i = 0; i < group.places.size(); ++i) sorted[group.places[i]] = group.within[i];
+  }
+}
+
+quota::Share CreditedShare(const Snapshot& snapshot, const quota::Node& node) {
+  return snapshot.credits == nullptr ? snapshot.tree.ShareOf(node)
+                                     : snapshot.credits->ShareOf(snapshot.tree, node);
+}
+
+bool BorrowsBeyondCredits(const Snapshot& snapshot, const quota::Node& node,
+                          const quota::CellAmounts& wanted) {
+  const auto* terms = snapshot.credits == nullptr ? nullptr : snapshot.credits->Of(node);
+  const bool within = terms != nullptr && snapshot.credits->Within(node, *terms);
+  return std::any_of(wanted.begin(), wanted.end(), [&](const quota::CellAmount& one) {
+    if (!node.Borrowing(one.cell)) return false;
+    return !within || terms->policy->weights->Weigh(quota::CellAmounts{one}) == 0;
+  });
+}
+
+bool HeedsCredits(const Snapshot& snapshot, const api::Workload& workload) {
+  if (snapshot.credits == nullptr) return false;
+  const std::optional<absl::Time> until = KnownUntil(snapshot, workload);
+  return !until.has_value() || *until > snapshot.credits->now();
+}
+
+absl::Time ProtectedUntil(const Snapshot& snapshot, const api::Workload& workload,
+                          const std::vector<preemption::Target>& targets) {
+  if (const auto known = KnownUntil(snapshot, workload)) return *known;
+  absl::Duration delay;
+  for (const preemption::Target& target : targets) {
+    const quota::Node* queue = snapshot.tree.FindQueue(target.workload->cluster_queue);
+    const auto* terms = queue == nullptr ? nullptr : snapshot.credits->Of(*queue);
+    if (terms != nullptr && terms->policy->protects) {
+      delay = std::max(delay, terms->policy->max_lender_delay);
+    }
+  }
+  return quota::FloorMilli(snapshot.credits->now() + delay);
+}
+
+std::string ProtectionText(absl::Time until) {
+  return kProtected + absl::FormatTime("%Y-%m-%d%ET%H:%M:%E3SZ", until, absl::UTCTimeZone());
+}
+
+std::optional<absl::Time> ProtectionIn(const std::string& message) {
+  const size_t mark = message.rfind(kProtected);
+  if (mark == std::string::npos) return std::nullopt;
+  const std::string rest = message.substr(mark + sizeof(kProtected) - 1);
+  const absl::StatusOr<absl::Time> time = ParseTime(rest.substr(0, rest.find('Z') + 1));
+  return time.ok() ? std::optional<absl::Time>(*time) : std::nullopt;
+}
+
+}  // namespace sluice::admission

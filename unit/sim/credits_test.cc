@@ -1,0 +1,237 @@
+// Fair-share credits in the simulator: what is banked is served, equal teams stay equal, balances
+// keep their limits, and a controller that starts anew knows the same balances.
+#include <fmt/format.h>
+
+#include <cmath>
+#include <random>
+
+#include "unit/catch.h"
+#include "unit/sim/helpers.h"
+
+namespace sluice::sim {
+namespace {
+
+using quota::CreditAccount;
+using quota::Credits;
+
+double Hours(Credits credits) { return std::stod(credits.ToString()); }
+
+CreditAccount AccountOf(const Simulation& sim, const std::string& name) {
+  const state::GovernedNode* node = sim.controller().world().credits().Find(name);
+  INFO(name);
+  REQUIRE(node != nullptr);
+  REQUIRE(node->timeline.has_value());
+  return node->timeline->At(sim.now());
+}
+
+// CPUs that workloads of the ClusterQueue hold.
+double Held(const Simulation& sim, const std::string& queue) {
+  int64_t milli = 0;
+  for (const auto& [cell, amount] :
+       sim.controller().world().ClusterQueueTotals(queue).reservation) {
+    milli += amount;
+  }
+  return static_cast<double>(milli) / 1000;
+}
+
+// Keeps so many Jobs of one CPU waiting or running in the LocalQueue.
+class Demand {
+ public:
+  Demand(Simulation& sim, std::string queue, int jobs) : sim_(sim), queue_(std::move(queue)) {
+    jobs_ = jobs;
+  }
+  void Refill() {
+    int open = 0;
+    sim_.api().ForEach(api::Kind::kJob, [&](const api::Json& job) {
+      const bool mine = job.GetString("metadata", "labels", "kueue.x-k8s.io/queue-name") == queue_;
+      if (mine && !ConditionTrue(job, "Complete")) ++open;
+    });
+    for (; open < jobs_; ++open) {
+      Make(sim_, fmt::format("job {}-{} queue={} cpu=1 run=10m", queue_, ++made_, queue_));
+    }
+  }
+
+ private:
+  Simulation& sim_;
+  std::string queue_;
+  int jobs_ = 0;
+  int made_ = 0;
+};
+
+SimulationOptions Options(bool fair_sharing) {
+  SimulationOptions options;
+  options.check = false;  // long runs; other tests check every step
+  options.settings.object_retention.after_finished = absl::Minutes(1);
+  if (fair_sharing) {
+    options.settings.fair_sharing.emplace();
+    options.settings.fair_sharing->preemption_strategies = {
+        state::PreemptionStrategy::kLessThanOrEqualToFinalShare,
+        state::PreemptionStrategy::kLessThanInitialShare};
+  }
+  return options;
+}
+
+void MakeTeams(Simulation& sim, const std::string& policy) {
+  Make(sim, "namespace ns");
+  Make(sim, "flavor default");
+  Make(sim, "cohort org flavor=default{cpu=4}");
+  for (const char* team : {"a", "b"}) {
+    Make(sim, fmt::format("clusterqueue {} cohort=org flavor=default{{cpu=4}}", team));
+    Make(sim, fmt::format("localqueue q{} cq={}", team, team));
+  }
+  Make(sim, "creditpolicy p cohort=org resource=cpu " + policy);
+}
+
+TEST_CASE("Credits: what a team saved is served above its quota, against a greedy one") {
+  Simulation sim(Options(false));
+  MakeTeams(sim, "halfLife=0 horizon=15m");
+  sim.Start();
+  Demand greedy(sim, "qb", 20);
+  Demand saver(sim, "qa", 20);
+  const auto run = [&](absl::Duration time, bool bursts, double& above) {
+    for (const absl::Time end = sim.now() + time; sim.now() < end;) {
+      greedy.Refill();
+      if (bursts) saver.Refill();
+      sim.RunUntil(sim.now() + absl::Seconds(30));
+      above += std::max(0.0, Held(sim, "a") - 4) * 30 / 3600;
+    }
+  };
+  double before = 0;
+  run(absl::Hours(4), false, before);
+  CHECK(before == 0);
+  CHECK(Held(sim, "b") == 12);  // what nobody else wants is lent
+  const double banked = Hours(AccountOf(sim, "cq-a").balance());
+  CHECK(banked == Approx(16).margin(0.1));
+  std::string table =
+      "| hours of burst | served above the quota | left in the bank | served of the bank |\n";
+  double above = 0;
+  for (int hour = 1; hour <= 6; ++hour) {
+    run(absl::Hours(1), true, above);
+    table += fmt::format("| {} | {:.3f} | {:.3f} | {:.1f} % |\n", hour, above,
+                         Hours(AccountOf(sim, "cq-a").balance()), 100 * above / banked);
+  }
+  WARN("banked " << banked << " credit-hours\n" << table);
+  CHECK(above >= 0.99 * banked);
+}
+
+TEST_CASE("Credits: two equal teams with endless demand use the same") {
+  Simulation sim(Options(true));
+  MakeTeams(sim, "halfLife=0 horizon=1h");
+  sim.Start();
+  Demand first(sim, "qa", 20);
+  Demand second(sim, "qb", 20);
+  std::vector<double> a{0};
+  std::vector<double> b{0};
+  for (int i = 0; i < 6 * 60; ++i) {
+    first.Refill();
+    second.Refill();
+    sim.RunUntil(sim.now() + absl::Minutes(1));
+    a.push_back(a.back() + Held(sim, "a") / 60);
+    b.push_back(b.back() + Held(sim, "b") / 60);
+  }
+  std::string table = "| window | CPU-hours of a | of b | difference |\n";
+  double worst = 0;
+  for (const size_t length : {61u, 120u, 240u}) {
+    for (size_t begin = 0; begin + length < a.size(); ++begin) {
+      const double one = a[begin + length] - a[begin];
+      const double other = b[begin + length] - b[begin];
+      const double difference = std::abs(one - other) / std::max(one, other);
+      worst = std::max(worst, difference);
+      if (begin != 0) continue;
+      table += fmt::format("| {} min | {:.2f} | {:.2f} | {:.2f} % |\n", length, one, other,
+                           100 * difference);
+    }
+  }
+  WARN(table << "largest difference over any window: " << 100 * worst << " %");
+  CHECK(worst < 0.01);
+}
+
+class RandomCredits {
+ public:
+  explicit RandomCredits(uint64_t seed) : random_(seed), sim_(MakeOptions()) {}
+
+  void Run() {
+    Make(sim_, "namespace ns");
+    Make(sim_, "flavor default");
+    Make(sim_, "cohort org flavor=default{cpu=3}");
+    Make(sim_, "cohort dept parent=org");
+    for (int i = 0; i < 3; ++i) {
+      Make(sim_, fmt::format("clusterqueue c{} cohort={} flavor=default{{cpu={}{}}} reclaim={}", i,
+                             i == 0 ? "org" : "dept", 2 + Below(4), "", i == 1 ? "Any" : "Never"));
+      Make(sim_, fmt::format("localqueue q{} cq=c{}", i, i));
+    }
+    const int half_life = Below(3);
+    Make(sim_, fmt::format("creditpolicy p cohort=org resource=cpu halfLife={} maxBank={}h "
+                           "maxDebt={}h horizon={}m effect={} maxLenderDelay=5m",
+                           half_life == 0 ? "0" : fmt::format("{}h", half_life), 1 + Below(4),
+                           Below(3), 10 + Below(60), Below(2) == 0 ? "Order" : "Protect"));
+    sim_.Start();
+    for (int i = 0; i < 120; ++i) {
+      if (Below(2) == 0) {
+        Make(sim_, fmt::format("job j{} queue=q{} cpu={} run={}s", i, Below(3), 1 + Below(3),
+                               60 + Below(2400)));
+      }
+      sim_.RunUntil(sim_.now() + absl::Milliseconds(Below(300'000)));
+      CheckAccounts();
+      if (Below(4) == 0 && sim_.Settled()) CheckRestart();
+    }
+    for (const std::string& text : sim_.violations()) UNSCOPED_INFO(text);
+    CHECK(sim_.violations().empty());
+  }
+
+ private:
+  static SimulationOptions MakeOptions() {
+    SimulationOptions options;
+    options.replicas = 1;
+    return options;
+  }
+  int Below(int limit) { return static_cast<int>(random_() % static_cast<uint64_t>(limit)); }
+
+  void CheckAccounts() {
+    for (const char* name : {"cq-c0", "cq-c1", "cq-c2", "co-dept"}) {
+      const state::GovernedNode* node = sim_.controller().world().credits().Find(name);
+      if (node == nullptr || !node->timeline.has_value()) continue;
+      const CreditAccount account = node->timeline->At(sim_.now());
+      CHECK(account.balance() <= account.BankLimit());
+      const double floor = -static_cast<double>(account.entitlement()) / 1e6 *
+                           absl::ToDoubleHours(node->spec->max_debt);
+      CHECK(Hours(account.balance()) >= floor - 1e-6);
+    }
+    const state::GovernedNode* dept = sim_.controller().world().credits().Find("co-dept");
+    if (dept == nullptr || !dept->timeline.has_value()) return;
+    // The rates of the members are what the subtree has and does not use.
+    const CreditAccount whole = AccountOf(sim_, "co-dept");
+    const CreditAccount one = AccountOf(sim_, "cq-c1");
+    const CreditAccount two = AccountOf(sim_, "cq-c2");
+    CHECK((one.Rate() + two.Rate() == whole.entitlement() - whole.usage()));
+  }
+
+  void CheckRestart() {
+    std::vector<std::string> names;
+    std::vector<CreditAccount> before;
+    for (const auto& [name, node] : sim_.controller().world().credits().nodes()) {
+      if (!node.timeline.has_value()) return;
+      names.push_back(name);
+      before.push_back(node.timeline->At(sim_.now()));
+    }
+    sim_.Crash();
+    for (size_t i = 0; i < names.size(); ++i) {
+      const CreditAccount after = AccountOf(sim_, names[i]);
+      INFO(names[i] << " at " << absl::ToDoubleSeconds(sim_.now() - SimulationOptions().start));
+      CHECK(Hours(after.balance()) == Approx(Hours(before[i].balance())).margin(1.01e-6));
+      CHECK(Hours(after.totals().earned) == Approx(Hours(before[i].totals().earned)).margin(1e-5));
+      CHECK(Hours(after.totals().spent) == Approx(Hours(before[i].totals().spent)).margin(1e-5));
+      CHECK((after.usage() == before[i].usage()));
+    }
+  }
+
+  std::mt19937_64 random_;
+  Simulation sim_;
+};
+
+TEST_CASE("Random credits: balances keep their limits, and a restart loses nothing") {
+  ForSeeds(6, [](uint64_t seed) { RandomCredits(seed).Run(); });
+}
+
+}  // namespace
+}  // namespace sluice::sim
