@@ -29,6 +29,7 @@
 #include "loop/inbox.h"
 #include "loop/loop.h"
 #include "observer.h"
+#include "preemption/checkpoint.h"
 #include "serve/endpoints.h"
 #include "serve/server.h"
 #include "state/recording.h"
@@ -370,7 +371,8 @@ class Controller {
     std::string values;
     if (config_.settings.integrations.Enabled(api::kPodFramework)) values = "true";
     if (state::World::WatchesSlicePods(config_.settings)) {
-      values += (values.empty() ? "" : ",") + std::string(api::kManagedElastic);
+      values += (values.empty() ? "" : ",") + std::string(api::kManagedElastic) + "," +
+                preemption::kManagedCheckpoint;
     }
     return std::string(api::kManagedLabel) + " in (" + values + ")";
   }

@@ -122,6 +122,10 @@ void ShellObserver::OnWorkload(const api::Workload* before, const api::Workload*
                           {"cause", eviction->underlying_cause},
                           {"message", evicted->message}});
   }
+  if (const auto lost = metrics::LostWorkBetween(*before, *after, now)) metrics_.Observe(*lost);
+  if (const auto request = metrics::CheckpointRequestBetween(*before, *after)) {
+    metrics_.Observe(*request);
+  }
   if (const auto completed = metrics::EvictionCompletedBetween(*before, *after, now)) {
     metrics_.Observe(*completed);
   }

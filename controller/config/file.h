@@ -230,6 +230,12 @@ struct QueueVisibilityFile {  // v1beta1; read and ignored
   int32_t update_interval_seconds = 5;
 };
 
+struct PreemptionFile {  // of our own, in both versions
+  std::optional<absl::Duration> checkpoint_grace_period;
+  std::optional<int32_t> max_per_workload;
+  std::optional<absl::Duration> window;
+};
+
 struct ConfigurationFile {
   std::string ns;
   WebhookFile webhook;
@@ -252,6 +258,7 @@ struct ConfigurationFile {
   ResourcesFile resources;
   std::optional<TextMap<bool>> feature_gates;
   ObjectRetentionFile object_retention_policies;
+  PreemptionFile preemption;
   std::optional<VisibilityServerFile> visibility_server;
 };
 

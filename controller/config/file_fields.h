@@ -191,6 +191,13 @@ void Fields(V& v, AdmissionFairSharingFile& x) {
 }
 
 template <typename V>
+void Fields(V& v, PreemptionFile& x) {
+  v("checkpointGracePeriod", x.checkpoint_grace_period);
+  v("maxPerWorkload", x.max_per_workload);
+  v("window", x.window);
+}
+
+template <typename V>
 void Fields(V& v, TransformationFile& x) {
   v("input", x.input);
   v("strategy", x.strategy);
@@ -287,6 +294,7 @@ void Fields(V& v, ConfigurationFile& x) {
   v("resources", x.resources);
   v("featureGates", x.feature_gates);
   v("objectRetentionPolicies", x.object_retention_policies);
+  v("preemption", x.preemption);
   if (!v.beta1()) v("visibilityServer", x.visibility_server);
 }
 

@@ -90,6 +90,11 @@ state::Settings MakeSettings(const ConfigurationFile& file, const state::Feature
     const WorkloadRetentionFile& retention = *file.object_retention_policies.workloads;
     settings.object_retention = {retention.after_finished, retention.after_deactivated_by_kueue};
   }
+  const state::Preemption defaults;
+  settings.preemption = {
+      file.preemption.checkpoint_grace_period.value_or(defaults.checkpoint_grace_period),
+      file.preemption.max_per_workload.value_or(defaults.max_per_workload),
+      file.preemption.window.value_or(defaults.window)};
   return settings;
 }
 

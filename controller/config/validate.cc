@@ -191,6 +191,20 @@ void ValidateRetention(const ObjectRetentionFile& retention, Violations* violati
               violations);
 }
 
+void ValidatePreemption(const PreemptionFile& preemption, Violations* violations) {
+  NotNegative("preemption.checkpointGracePeriod", preemption.checkpoint_grace_period, violations);
+  NotNegative("preemption.maxPerWorkload", preemption.max_per_workload, violations);
+  // So many times are kept with a Workload.
+  if (preemption.max_per_workload.value_or(0) > 32) {
+    violations->Add("preemption.maxPerWorkload", "must be at most 32 (it is {})",
+                    *preemption.max_per_workload);
+  }
+  if (preemption.window && *preemption.window <= absl::ZeroDuration()) {
+    violations->Add("preemption.window", "must be greater than 0 (it is {})",
+                    sluice::FormatDuration(*preemption.window));
+  }
+}
+
 }  // namespace
 
 void ValidateSelector(const std::string& path, const api::LabelSelector& selector,
@@ -234,6 +248,7 @@ void Validate(const ConfigurationFile& file, const state::FeatureGates& gates,
   ValidateFairSharing(file, violations);
   ValidateResources(file.resources, gates, violations);
   ValidateRetention(file.object_retention_policies, violations);
+  ValidatePreemption(file.preemption, violations);
 }
 
 }  // namespace sluice::config

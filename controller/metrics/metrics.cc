@@ -116,6 +116,18 @@ struct Metrics::Impl {
                                     "Time from the creation of a job to that of its workload",
                                     {"job_kind", "replica_role"}},
                                    DoublingBuckets(0.01, 11)};
+  CounterFamily lost_work{{"sluice_preemption_lost_work_resource_seconds_total",
+                           "Work lost by preemptions in GPU-seconds, or CPU-seconds of workloads "
+                           "without GPUs",
+                           {"cluster_queue", "replica_role"}}};
+  CounterFamily evictions_avoided{{"sluice_preemption_evictions_avoided_total",
+                                   "Workloads that were to be preempted and were not needed any "
+                                   "more when they were given time for a checkpoint",
+                                   {"cluster_queue", "replica_role"}}};
+  CounterFamily checkpoint_requests{{"sluice_checkpoint_requests_total",
+                                     "Ended requests for a checkpoint, by result (answered, "
+                                     "timed_out, withdrawn)",
+                                     {"cluster_queue", "result", "replica_role"}}};
   CounterFamily rejected{{"sluice_rejected_objects_total",
                           "Objects that could not be decoded and were left out, by kind",
                           {"kind"}}};
@@ -146,7 +158,8 @@ struct Metrics::Impl {
       visit(twin->cluster);
       visit(twin->local);
     }
-    for (auto* family : {&attempts, &evicted_once, &rejected, &api_requests, &webhook_requests}) {
+    for (auto* family : {&attempts, &evicted_once, &rejected, &api_requests, &webhook_requests,
+                         &lost_work, &evictions_avoided, &checkpoint_requests}) {
       visit(*family);
     }
     for (auto* family : {&attempt_duration, &ready_to_evicted, &eviction_latency, &creation_latency,
@@ -288,6 +301,24 @@ void Metrics::Observe(const FinishedRecord& record) {
   impl_->Increment(impl_->finished, record.queue);
   if (record.execution_time.has_value()) {
     impl_->Observe(impl_->execution, record.queue, *record.execution_time);
+  }
+}
+
+void Metrics::Observe(const LostWorkRecord& record) {
+  const std::lock_guard<std::mutex> lock(impl_->mutex);
+  impl_->lost_work.Add({record.cluster_queue, impl_->role},
+                       static_cast<double>(record.resource_seconds));
+}
+
+void Metrics::Observe(const CheckpointRequestRecord& record) {
+  using Result = CheckpointRequestRecord::Result;
+  const std::lock_guard<std::mutex> lock(impl_->mutex);
+  const char* result = record.result == Result::kAnswered   ? "answered"
+                       : record.result == Result::kTimedOut ? "timed_out"
+                                                            : "withdrawn";
+  impl_->checkpoint_requests.Increment({record.cluster_queue, result, impl_->role});
+  if (record.result == Result::kWithdrawn) {
+    impl_->evictions_avoided.Increment({record.cluster_queue, impl_->role});
   }
 }
 

@@ -98,6 +98,23 @@ struct FinishedRecord {
       execution_time;  // sum over its admissions; unset when never admitted
 };
 
+// A workload was preempted: what that cost it.
+struct LostWorkRecord {
+  std::string cluster_queue;
+  int64_t resource_seconds = 0;  // GPU-seconds, or CPU-seconds where it held no GPU
+};
+
+// A request for a checkpoint ended.
+struct CheckpointRequestRecord {
+  enum class Result {
+    kAnswered,   // in time, and the workload was preempted then
+    kTimedOut,   // it was preempted without
+    kWithdrawn,  // nobody needed its room any more: it was not preempted
+  };
+  std::string cluster_queue;
+  Result result = Result::kAnswered;
+};
+
 class Metrics {
  public:
   using ViewSource = std::function<std::shared_ptr<const MetricsView>()>;
@@ -118,6 +135,8 @@ class Metrics {
   void Observe(const EvictedRecord& record);
   void Observe(const EvictionCompletedRecord& record);
   void Observe(const FinishedRecord& record);
+  void Observe(const LostWorkRecord& record);
+  void Observe(const CheckpointRequestRecord& record);
   // job_kind is the bare kind ("Job"); only for jobs of generation 1.
   void WorkloadCreated(const std::string& job_kind, absl::Duration since_job);
 

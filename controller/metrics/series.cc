@@ -42,11 +42,11 @@ std::vector<double> LatencyBuckets() {
   return {0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10};
 }
 
-void CounterFamily::Increment(const LabelValues& values) {
+void CounterFamily::Add(const LabelValues& values, double amount) {
   SLUICE_CHECK(values.size() == info_.labels.size(), "{}: {} values", info_.name, values.size());
   auto& metric = series_[values];
   if (metric == nullptr) metric = std::make_unique<prometheus::Counter>();
-  metric->Increment();
+  metric->Increment(amount);
 }
 
 void HistogramFamily::Observe(const LabelValues& values, double value) {

@@ -78,7 +78,8 @@ class SeriesFamily {
 class CounterFamily : public SeriesFamily<prometheus::Counter> {
  public:
   using SeriesFamily::SeriesFamily;
-  void Increment(const LabelValues& values);
+  void Increment(const LabelValues& values) { Add(values, 1); }
+  void Add(const LabelValues& values, double amount);
   prometheus::MetricFamily Collect() const {
     return SeriesFamily::Collect(prometheus::MetricType::Counter);
   }

@@ -4,6 +4,8 @@
 #include "admission/cycle.h"
 #include "admission/pods_ready.h"
 #include "api/names.h"
+#include "preemption/checkpoint.h"
+#include "queueing/requests.h"
 
 namespace sluice::metrics {
 namespace {
@@ -64,6 +66,37 @@ std::optional<EvictionCompletedRecord> EvictionCompletedBetween(const api::Workl
   const api::Condition* evicted = api::FindCondition(after.status.conditions, api::kEvicted);
   return EvictionCompletedRecord{before.status.admission->cluster_queue, evicted->reason,
                                  now - evicted->last_transition_time.value_or(now)};
+}
+
+std::optional<LostWorkRecord> LostWorkBetween(const api::Workload& before,
+                                              const api::Workload& after, absl::Time now) {
+  const auto preempted = [](const api::Workload& workload) {
+    return api::IsTrue(workload.status.conditions, api::kPreempted);
+  };
+  if (preempted(before) || !preempted(after) || !before.status.admission) return std::nullopt;
+  const auto checkpoints = preemption::CheckpointsOf(before);
+  const absl::Duration lost =
+      preemption::LostTime(checkpoints ? &*checkpoints : nullptr, preemption::StartOf(before), now);
+  const int64_t held = preemption::WeightedMillis(queueing::AdmittedUsage(before));
+  return LostWorkRecord{before.status.admission->cluster_queue,
+                        preemption::ResourceSeconds(preemption::LostWorkOf(lost, held))};
+}
+
+std::optional<CheckpointRequestRecord> CheckpointRequestBetween(const api::Workload& before,
+                                                                const api::Workload& after) {
+  using Result = CheckpointRequestRecord::Result;
+  if (!api::IsTrue(before.status.conditions, preemption::kCheckpointRequested)) return std::nullopt;
+  const api::Condition* ended =
+      api::FindCondition(after.status.conditions, preemption::kCheckpointRequested);
+  if (ended == nullptr || ended->status != api::ConditionStatus::kFalse) return std::nullopt;
+  CheckpointRequestRecord record;
+  if (before.status.admission) record.cluster_queue = before.status.admission->cluster_queue;
+  if (ended->reason == preemption::kAnswered) return record;
+  record.result = Result::kTimedOut;
+  if (ended->reason == preemption::kTimedOut) return record;
+  record.result = Result::kWithdrawn;
+  if (ended->reason == preemption::kWithdrawn) return record;
+  return std::nullopt;  // it was evicted for another reason meanwhile
 }
 
 }  // namespace sluice::metrics

@@ -24,6 +24,14 @@ std::optional<EvictedRecord> EvictionBetween(const api::Workload& before,
                                              const api::Workload& after, const QueueLabels& labels,
                                              absl::Time now);
 
+// It was preempted: the work since its last checkpoint (or its start) is lost.
+std::optional<LostWorkRecord> LostWorkBetween(const api::Workload& before,
+                                              const api::Workload& after, absl::Time now);
+
+// CheckpointRequested turned False.
+std::optional<CheckpointRequestRecord> CheckpointRequestBetween(const api::Workload& before,
+                                                                const api::Workload& after);
+
 // The quota of an evicted Workload is free again. Not for a deactivated one, which gave its quota
 // back the moment it was deactivated.
 std::optional<EvictionCompletedRecord> EvictionCompletedBetween(const api::Workload& before,

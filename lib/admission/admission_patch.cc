@@ -6,18 +6,24 @@
 #include "api/codec.h"
 #include "api/kind.h"
 #include "api/names.h"
+#include "preemption/checkpoint.h"
 
 namespace sluice::admission {
 namespace {
 
 // The conditions that the manager kueue-admission owns.
 bool OwnsCondition(const std::string& type) {
-  static const std::array<std::string, 9> kOwned = {
-      api::kQuotaReserved, api::kBlockedOnPreemptionGates,
-      api::kEvicted,       api::kAdmitted,
-      api::kPreempted,     api::kRequeued,
-      api::kFinished,      api::kDeactivationTarget,
-      api::kPodsReady};
+  static const std::array<std::string, 11> kOwned = {api::kQuotaReserved,
+                                                     api::kBlockedOnPreemptionGates,
+                                                     api::kEvicted,
+                                                     api::kAdmitted,
+                                                     api::kPreempted,
+                                                     api::kRequeued,
+                                                     api::kFinished,
+                                                     api::kDeactivationTarget,
+                                                     api::kPodsReady,
+                                                     preemption::kCheckpointRequested,
+                                                     preemption::kPreemptedOften};
   return std::find(kOwned.begin(), kOwned.end(), type) != kOwned.end();
 }
 

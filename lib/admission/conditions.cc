@@ -8,6 +8,7 @@
 
 #include "admission/pods_ready.h"
 #include "api/names.h"
+#include "preemption/checkpoint.h"
 
 namespace sluice::admission {
 namespace {
@@ -155,7 +156,8 @@ bool SetQuotaReservation(api::Workload& workload, api::Admission admission,
   workload.status.resource_requests.clear();
   SetWorkloadCondition(workload, api::kQuotaReserved, ConditionStatus::kTrue, "QuotaReserved",
                        message, now);
-  for (const char* type : {api::kEvicted, api::kPreempted, api::kBlockedOnPreemptionGates}) {
+  for (const char* type : {api::kEvicted, api::kPreempted, api::kBlockedOnPreemptionGates,
+                           preemption::kCheckpointRequested}) {
     const Condition* condition = api::FindCondition(workload.status.conditions, type);
     if (condition == nullptr) continue;
     TurnFalse(workload, type, "QuotaReserved", "Previously: " + condition->message, now);
@@ -204,6 +206,7 @@ bool SetEvicted(api::Workload& workload, const std::string& reason,
   status.unhealthy_nodes.clear();
   ResetChecks(workload, now);
   TurnFalse(workload, api::kBlockedOnPreemptionGates, full_reason, message, now);
+  TurnFalse(workload, preemption::kCheckpointRequested, full_reason, message, now);
   for (api::PreemptionGateState& gate : status.preemption_gates) {
     gate.position = "Closed";
     gate.last_transition_time = now;

@@ -342,6 +342,7 @@ class Scheduler {
       reserved.priority = decision.info->priority;
       reserved.queue_order_time = decision.info->queue_order_time;
       reserved.reserved_at = now_;
+      reserved.started_at = now_;
       reserved.usage = snapshot_.tree.IdsOf(decision.usage);
       if (decision.replaces != nullptr) {
         reserved.usage = snapshot_.tree.IdsOf(flavor::WholeUsage(decision.explanation.pod_sets));

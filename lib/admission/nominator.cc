@@ -87,6 +87,8 @@ preemption::Context PreemptionContext(const Snapshot& snapshot) {
   context.reserved = &snapshot.reserved;
   context.fair_sharing = snapshot.options.fair_sharing;
   context.credits = snapshot.credits;
+  context.now = snapshot.history.now();
+  context.checkpoints = snapshot.options.checkpoints;
   context.active = [&snapshot](const std::string& name) {
     const ClusterQueueSnapshot* queue = snapshot.FindClusterQueue(name);
     return queue != nullptr && queue->active;
@@ -359,8 +361,8 @@ bool Nominator::TryPartly(const Entry& entry, Attempt& attempt) const {
   return found;
 }
 
-// The Preempted condition of a victim names its preemptor, so that a controller that has just
-// started knows it too.
+// The Preempted condition of a victim names its preemptor, and so does CheckpointRequested of one
+// that may write a checkpoint first, so that a controller that has just started knows it too.
 bool Nominator::ClaimsRoom(const Entry& entry) {
   if (entry.is_preemptor && entry.assignment.mode == flavor::Mode::kFit) return true;
   const std::string me = PreemptorText(*entry.info().workload);
@@ -368,9 +370,12 @@ bool Nominator::ClaimsRoom(const Entry& entry) {
     if (!target.workload->evicted) return false;
     if (entry.is_preemptor) return true;
     const auto& conditions = target.workload->workload->status.conditions;
-    const api::Condition* preempted = api::FindCondition(conditions, api::kPreempted);
-    return preempted != nullptr && preempted->status == api::ConditionStatus::kTrue &&
-           preempted->message.starts_with(me);
+    const auto names_me = [&](const char* type) {
+      const api::Condition* condition = api::FindCondition(conditions, type);
+      return condition != nullptr && condition->status == api::ConditionStatus::kTrue &&
+             condition->message.starts_with(me);
+    };
+    return names_me(api::kPreempted) || names_me(preemption::kCheckpointRequested);
   });
 }
 

@@ -63,6 +63,7 @@ struct CycleOptions {
   bool fail_fast = true;                 // gate TASFailedNodeReplacementFailFast
   bool skip_pod_owned = true;            // gate SkipReassignmentForPodOwnedWorkloads
   bool elastic_places = false;           // gate ElasticJobsViaWorkloadSlicesWithTAS
+  preemption::CheckpointRules checkpoints{};
 };
 
 struct Snapshot {

@@ -11,6 +11,7 @@
 #include "jobs/job_kind.h"
 #include "jobs/pod_template.h"
 #include "jobs/workload_name.h"
+#include "preemption/checkpoint.h"
 #include "queueing/topology_inputs.h"
 
 namespace sluice::jobs {
@@ -30,6 +31,11 @@ bool IsDnsLabel(const std::string& text) {
   return !text.empty() && text.size() <= kMaxLabelValue && alnum(text.front()) &&
          alnum(text.back()) &&
          std::all_of(text.begin(), text.end(), [&](char c) { return alnum(c) || c == '-'; });
+}
+
+bool IsOfJob(const api::Workload& workload) {
+  const api::OwnerReference* owner = workload.metadata.Controller();
+  return owner != nullptr && owner->kind == BatchJob::kKind;
 }
 
 Json PodSetJson(const api::PodSet& pod_set, bool partial_admission) {
@@ -283,6 +289,9 @@ absl::StatusOr<std::vector<PodSetInfo>> InfosOf(const state::World& world,
         world.settings().gates.Enabled("ElasticJobsViaWorkloadSlices")) {
       info.annotations[api::kWorkloadSliceName] = SliceName(workload);
       info.labels[api::kManagedLabel] = api::kManagedElastic;
+    } else if (IsOfJob(workload) && preemption::CheckpointsOf(workload).has_value()) {
+      // Its pods may tell of checkpoints, and may be asked for one.
+      info.labels[api::kManagedLabel] = preemption::kManagedCheckpoint;
     }
     info.labels[api::kPodSetLabel] = assignment.name;
     if (assignment.topology_assignment.has_value()) AddPlacement(workload, assignment.name, info);

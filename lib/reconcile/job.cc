@@ -8,6 +8,8 @@
 #include "api/names.h"
 #include "jobs/construct.h"
 #include "jobs/job_kind.h"
+#include "preemption/checkpoint.h"
+#include "reconcile/checkpoint.h"
 #include "reconcile/job_gang.h"
 #include "reconcile/job_slices.h"
 #include "reconcile/reconcilers.h"
@@ -65,8 +67,8 @@ class JobPass {
     if (workload_ != nullptr && world_.IsAssumed(workload_->metadata.Key())) {
       return std::move(plan_);  // its reply comes soon
     }
-    if (WorkloadEnded() || JobEnded() || NoWorkload() || SyncFromJob() || Reclaimable() ||
-        PodsReady() || Evicted()) {
+    if (WorkloadEnded() || JobEnded() || NoWorkload() || SyncFromJob() || Checkpoints() ||
+        Reclaimable() || PodsReady() || Evicted()) {
       return std::move(plan_);
     }
     StartOrStop();
@@ -285,6 +287,7 @@ class JobPass {
         jobs::ConstructWorkload(world_, job_.metadata, SlicePodSets(running_, pod_sets_), slice);
     if (!created.ok()) return ComposeFailed(created.status());
     const ObjectKey key = created->key;
+    SetCheckpoints(created->body, DeclaredByJob());
     plan_.Add(CreateAction(api::Kind::kWorkload, key, std::move(created->body)))
         .notes.push_back(
             JobNote(job_, false, "CreatedWorkload", "Created Workload: " + key.ToString()));
@@ -302,6 +305,46 @@ class JobPass {
     const bool changed = SyncPriority(*workload_);
     const bool two = running_ != nullptr && running_ != workload_;
     return (two && SyncPriority(*running_)) || changed;
+  }
+
+  DeclaredCheckpoints DeclaredByJob() const {
+    DeclaredCheckpoints declared;
+    declared.Add(job_.metadata.annotations, "annotation", now_);
+    declared.Add(job_.spec.pod_template.annotations, "pod template: annotation", now_);
+    for (const state::SlicePodPtr& pod : world_.slice_pods().OfJob(job_.metadata.Key())) {
+      const auto last = pod->annotations.find(preemption::kLastCheckpoint);
+      if (last == pod->annotations.end()) continue;
+      declared.Add({{last->first, last->second}}, "pod " + pod->key.name + ": annotation", now_);
+    }
+    return declared;
+  }
+
+  // What the Job and its pods say of their checkpoints, and the request for one.
+  bool Checkpoints() {
+    const DeclaredCheckpoints declared = DeclaredByJob();
+    for (const std::string& problem : declared.problems) {
+      plan_.notes.push_back(JobNote(job_, true, "InvalidCheckpoint", problem));
+    }
+    plan_.RecheckAt(declared.look_again);
+    std::string asked;
+    for (const auto& workload : {running_ == workload_ ? nullptr : running_, workload_}) {
+      if (workload == nullptr) continue;
+      if (auto patch = CheckpointPatch(*workload, declared)) {
+        plan_.Add(MergePatchAction(api::Kind::kWorkload, workload->metadata.Key(), "",
+                                   *std::move(patch), workload->metadata.resource_version));
+      }
+      if (asked.empty()) asked = CheckpointRequestTime(*workload);
+    }
+    if (auto patch = CheckpointRequestPatch(job_.metadata.annotations, asked)) {
+      plan_.Add(JobPatchAction(job_, {"", *std::move(patch)}));
+    }
+    for (const state::SlicePodPtr& pod : world_.slice_pods().OfJob(job_.metadata.Key())) {
+      auto patch = CheckpointRequestPatch(pod->annotations, asked);
+      if (pod->ended || !patch) continue;
+      (*patch)["metadata"].Set("uid", pod->uid);
+      plan_.Add(MergePatchAction(api::Kind::kPod, pod->key, "", *std::move(patch), ""));
+    }
+    return !plan_.writes.empty();
   }
 
   bool SyncPriority(const api::Workload& workload) {

@@ -300,6 +300,7 @@ absl::Time Operator::NextDue(absl::Time now) const {
   if (const auto release = world_.NextRelease()) next = std::min(next, *release);
   if (!second_passes_due_.empty() && room) next = std::min(next, second_passes_due_.begin()->first);
   if (!evictions_.empty()) next = std::min(next, now + absl::Milliseconds(50));
+  if (room) next = std::min(next, world_.NextProtectionEnd());
   if (!waiting_due_.empty()) {
     next = std::min(
         next, std::max(waiting_due_.begin()->first, waiting_pace_.Next(now, WaitingRate(now))));

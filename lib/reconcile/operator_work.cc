@@ -5,6 +5,7 @@
 
 #include "admission/conditions.h"
 #include "api/names.h"
+#include "preemption/checkpoint.h"
 #include "reconcile/operator.h"
 
 namespace sluice::reconcile {
@@ -168,6 +169,26 @@ void Operator::SendEvictions(absl::Time now) {
   }
 }
 
+namespace {
+
+// Whether the workload writes a checkpoint when it is asked for one, and is given time for it.
+bool MayAskForCheckpoint(const state::World& world, const api::Workload& workload) {
+  if (world.settings().preemption.checkpoint_grace_period <= absl::ZeroDuration()) return false;
+  const auto checkpoints = preemption::CheckpointsOf(workload);
+  return checkpoints && checkpoints->on_request &&
+         api::IsTrue(workload.status.conditions, api::kAdmitted) &&
+         !api::IsTrue(workload.status.conditions, api::kEvicted);
+}
+
+// The time of the request is a whole second, as the API keeps it. One that begins after now: a
+// checkpoint of the second that runs may have been complete before.
+absl::Time NextSecond(absl::Time now) {
+  const absl::Time second = absl::FromUnixSeconds(absl::ToUnixSeconds(now));
+  return second == now ? now : second + absl::Seconds(1);
+}
+
+}  // namespace
+
 // True when the eviction was sent or is not needed any more.
 bool Operator::SendEviction(const ObjectKey& key, const Eviction& eviction, absl::Time now) {
   const state::Ref ref{api::Kind::kWorkload, key};
@@ -183,6 +204,16 @@ bool Operator::SendEviction(const ObjectKey& key, const Eviction& eviction, absl
     return true;
   }
   api::Workload next = *workload;
+  if (!eviction.migration && MayAskForCheckpoint(world_, *workload)) {
+    admission::SetWorkloadCondition(next, preemption::kCheckpointRequested,
+                                    api::ConditionStatus::kTrue, eviction.reason, eviction.message,
+                                    NextSecond(now));
+    Note note = WorkloadNote(next, kAdmissionSource, false, preemption::kCheckpointRequested,
+                             eviction.message);
+    Send(WorkloadStatusAction(world_, std::move(next), now, true), ref, {std::move(note)},
+         Purpose::kEviction);
+    return true;
+  }
   const char* cause =
       eviction.migration ? admission::kEvictedFlavorMigration : admission::kEvictedPreempted;
   admission::SetEvicted(next, cause, "", eviction.message, now);
@@ -191,6 +222,10 @@ bool Operator::SendEviction(const ObjectKey& key, const Eviction& eviction, absl
                                eviction.message));
   if (!eviction.migration) {
     admission::SetPreempted(next, eviction.reason, eviction.message, now);
+    if (preemption::CheckpointsOf(next).has_value()) {
+      const state::Preemption& settings = world_.settings().preemption;
+      preemption::NotePreemption(next, {settings.max_per_workload, settings.window}, now);
+    }
     notes.push_back(WorkloadNote(next, kAdmissionSource, false, api::kPreempted, eviction.message));
     notes.push_back(eviction.preemptor);
   }

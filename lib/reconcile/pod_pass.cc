@@ -9,6 +9,7 @@
 #include "api/pod_names.h"
 #include "jobs/pod.h"
 #include "jobs/pod_construct.h"
+#include "reconcile/checkpoint.h"
 #include "reconcile/workload_parts.h"
 
 namespace sluice::reconcile {
@@ -48,7 +49,7 @@ Plan PodPass::Run() {
     return std::move(plan_);  // its reply comes soon
   }
   if (Replacements() || WorkloadEnded() || JobEnded() || NoWorkload() || SyncFromJob() ||
-      Reclaimable() || PodsReady() || Evicted()) {
+      Checkpoints() || Reclaimable() || PodsReady() || Evicted()) {
     return std::move(plan_);
   }
   StartOrStop();
@@ -166,6 +167,29 @@ bool PodPass::SyncFromJob() {
     return true;
   }
   return SyncPriority();
+}
+
+bool PodPass::Checkpoints() {
+  DeclaredCheckpoints declared;
+  for (const ManagedPodPtr& pod : all_) {
+    declared.Add(pod->metadata.annotations, "pod " + pod->metadata.name + ": annotation", now_);
+  }
+  for (const std::string& problem : declared.problems) {
+    plan_.notes.push_back(PodNote(First(), true, "InvalidCheckpoint", problem));
+  }
+  plan_.RecheckAt(declared.look_again);
+  if (auto patch = CheckpointPatch(*workload_, declared)) {
+    plan_.Add(MergePatchAction(api::Kind::kWorkload, workload_->metadata.Key(), "",
+                               *std::move(patch), workload_->metadata.resource_version));
+  }
+  const std::string asked = CheckpointRequestTime(*workload_);
+  for (const ManagedPodPtr& pod : pods_) {
+    auto patch = CheckpointRequestPatch(pod->metadata.annotations, asked);
+    if (pod->metadata.Deleting() || !patch) continue;
+    (*patch)["metadata"].Set("uid", pod->metadata.uid);
+    plan_.Add(MergePatchAction(api::Kind::kPod, pod->metadata.Key(), "", *std::move(patch), ""));
+  }
+  return !plan_.writes.empty();
 }
 
 bool PodPass::SyncPriority() {

@@ -68,6 +68,8 @@ class PodPass {
   bool JobEnded();
   bool SyncFromJob();
   bool SyncPriority();
+  // What the pods say of their checkpoints, and the request for one.
+  bool Checkpoints();
   bool Reclaimable();
   bool PodsReady();
   bool Evicted();

@@ -27,7 +27,7 @@ WorkloadPass::WorkloadPass(const state::World& world, const api::Workload& workl
 Plan WorkloadPass::Run() {
   if (Orphan() || Finished() || Replaced() || workload_.metadata.Deleting() || Priority() ||
       Checks() || PreemptionGates() || Backoff() || Requeue() || Deactivate() || CheckResults() ||
-      Admit() || StopPolicies() || ExecutionTime() || PodsNotReady() || Waiting()) {
+      Admit() || Checkpoint() || StopPolicies() || ExecutionTime() || PodsNotReady() || Waiting()) {
     return std::move(plan_);
   }
   return std::move(plan_);

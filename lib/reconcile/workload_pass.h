@@ -50,6 +50,11 @@ class WorkloadPass {
   bool StopPolicies();
   bool ExecutionTime();
 
+  // workload_checkpoint.cc: one that is to be preempted may write a checkpoint first.
+  bool Checkpoint();
+  bool WithdrawRequest(const std::string& message);
+  bool PreemptNow(const api::Workload& preemptor, const char* reason, const std::string& message);
+
   // workload_pods_ready.cc: pods that do not become ready in time.
   bool PodsNotReady();
 

@@ -138,6 +138,14 @@ class Player {
       ASSIGN_OR_RETURN(settings.object_retention.after_finished, ParseDuration(value));
     } else if (key == "retention.afterDeactivated") {
       ASSIGN_OR_RETURN(settings.object_retention.after_deactivated_by_kueue, ParseDuration(value));
+    } else if (key == "preemption.checkpointGracePeriod") {
+      ASSIGN_OR_RETURN(settings.preemption.checkpoint_grace_period, ParseDuration(value));
+    } else if (key == "preemption.maxPerWorkload") {
+      if (!absl::SimpleAtoi(value, &settings.preemption.max_per_workload)) {
+        return InvalidArgument("\"{}\" is no number", value);
+      }
+    } else if (key == "preemption.window") {
+      ASSIGN_OR_RETURN(settings.preemption.window, ParseDuration(value));
     } else if (key == "pods") {
       ASSIGN_OR_RETURN(const bool on, Bool(value));
       if (on) settings.integrations.frameworks.push_back(api::kPodFramework);

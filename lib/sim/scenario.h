@@ -30,7 +30,8 @@
 // manageJobsWithoutQueueName, waitForPodsReady=off, waitForPodsReady.FIELD (timeout,
 // recoveryTimeout, blockAdmission, timestamp, backoffLimitCount, backoffBaseSeconds,
 // backoffMaxSeconds; recoveryTimeout follows timeout until it is given), retention.afterFinished,
-// retention.afterDeactivated, excludeResources=PREFIX, pods=on (the pod integration),
+// retention.afterDeactivated, preemption.FIELD (checkpointGracePeriod, maxPerWorkload, window),
+// excludeResources=PREFIX, pods=on (the pod integration),
 // copyLabel=KEY, transform=INPUT:STRATEGY[:OUTPUT*FACTOR,...], quotaCheck=IgnoreUndeclared,
 // fairSharing=on (both strategies) or their names, replicas, readiness=DURATION, stop=DURATION,
 // gate.NAME=BOOL, nativeGangs=jobs (the Job controller makes PodGroups), podgroups (only they are

@@ -9,6 +9,7 @@
 #include "api/codec.h"
 #include "api/names.h"
 #include "base/time.h"
+#include "preemption/checkpoint.h"
 #include "queueing/topology_inputs.h"
 
 namespace sluice::sim {
@@ -182,6 +183,24 @@ std::string OfPods(const Json& workload) {
   return text;
 }
 
+std::string CheckpointExtras(const Json& workload, absl::Time start) {
+  std::string text;
+  const auto add = [&](const std::string& part) { text += "; " + part; };
+  const Json* asked = Condition(workload, preemption::kCheckpointRequested);
+  if (Is(asked, "True")) {
+    add("asked for a checkpoint at " + Seconds(asked->GetString("lastTransitionTime"), start));
+  } else if (asked != nullptr && !Is(Condition(workload, api::kPreempted), "True")) {
+    add("checkpoint " + asked->GetString("reason"));
+  } else if (asked != nullptr) {
+    add(fmt::format("checkpoint {} ({})", asked->GetString("reason"), asked->GetString("message")));
+  }
+  const std::string last =
+      workload.GetString("metadata", "annotations", preemption::kLastCheckpoint);
+  if (!last.empty()) add("checkpoint at " + Seconds(last, start));
+  if (Is(Condition(workload, preemption::kPreemptedOften), "True")) add("preempted often");
+  return text;
+}
+
 std::string Extras(const Json& workload, absl::Time start) {
   std::string text;
   const auto add = [&](const std::string& part) { text += "; " + part; };
@@ -192,6 +211,7 @@ std::string Extras(const Json& workload, absl::Time start) {
   }
   const Json* preempted = Condition(workload, api::kPreempted);
   if (Is(preempted, "True")) add("preempted " + preempted->GetString("reason"));
+  text += CheckpointExtras(workload, start);
   const Json* requeued = Condition(workload, api::kRequeued);
   if (Is(requeued, "False")) add("not requeued " + requeued->GetString("reason"));
   if (const std::string at = workload.GetString("status", "requeueState", "requeueAt");
@@ -279,6 +299,9 @@ std::string ShowJob(const Json& job) {
     }
   }
   if (job.GetString("metadata", "annotations", api::kStopping) == "true") text += ", stopping";
+  const std::string asked =
+      job.GetString("metadata", "annotations", preemption::kCheckpointRequestedAt);
+  if (!asked.empty()) text += ", asked for a checkpoint";
   if (!job.GetString("metadata", "deletionTimestamp").empty()) text += ", deleting";
   return text;
 }
@@ -306,6 +329,9 @@ std::string ShowPod(const Json& pod) {
     text += ", stopped by " + target->GetString("reason");
   }
   if (!pod.GetString("metadata", "deletionTimestamp").empty()) text += ", deleting";
+  const std::string asked =
+      pod.GetString("metadata", "annotations", preemption::kCheckpointRequestedAt);
+  if (!asked.empty()) text += ", asked for a checkpoint";
   const bool managed = pod.GetString("metadata", "labels", api::kManagedLabel) == "true";
   if (managed && pod.Find("metadata", "finalizers") == nullptr) text += ", let go";
   const std::string group = pod.GetString("spec", "schedulingGroup", "podGroupName");

@@ -96,6 +96,16 @@ struct ObjectRetention {
   std::optional<absl::Duration> after_deactivated_by_kueue;
 };
 
+// Checkpoint-aware preemption; see preemption/checkpoint.h.
+struct Preemption {
+  // How long a workload that was asked for a checkpoint may take for it; zero: nobody is asked.
+  absl::Duration checkpoint_grace_period = absl::Minutes(2);
+  // A workload is not preempted more than so often in the window while others will do; 0: no bound.
+  int32_t max_per_workload = 3;
+  absl::Duration window = absl::Hours(1);
+  bool operator==(const Preemption&) const = default;
+};
+
 struct Settings {
   // The namespace the controller is installed in. Its jobs are never managed.
   std::string installation_namespace = "kueue-system";
@@ -111,6 +121,7 @@ struct Settings {
   std::optional<AdmissionFairSharing> admission_fair_sharing;  // nullopt: off
   ResourceSettings resources;
   ObjectRetention object_retention;
+  Preemption preemption;
   FeatureGates gates;
 };
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "api/names.h"
+#include "preemption/checkpoint.h"
 #include "state/store.h"
 
 namespace sluice::state {
@@ -76,8 +77,8 @@ void SlicePods::Apply(const ObjectEvent& event, absl::btree_set<ObjectKey>& jobs
   const auto known = pods_.find(key);
   const std::string version = event.object.GetString("metadata", "resourceVersion");
   if (known != pods_.end() && NewerVersion(known->second->resource_version, version)) return;
-  const bool ours =
-      event.object.GetString("metadata", "labels", api::kManagedLabel) == api::kManagedElastic;
+  const std::string label = event.object.GetString("metadata", "labels", api::kManagedLabel);
+  const bool ours = label == api::kManagedElastic || label == preemption::kManagedCheckpoint;
   if (event.type == Type::kDelete || !ours) return Erase(key, jobs);
   Put(key, Read(event.object), jobs);
 }
@@ -86,6 +87,7 @@ void SlicePods::Put(const ObjectKey& key, SlicePodPtr pod, absl::btree_set<Objec
   Erase(key, jobs);
   jobs.insert(pod->job);
   chains_[{key.ns, pod->chain}].insert(key);
+  by_job_[pod->job].insert(key);
   pods_[key] = std::move(pod);
 }
 
@@ -96,6 +98,9 @@ void SlicePods::Erase(const ObjectKey& key, absl::btree_set<ObjectKey>& jobs) {
   const auto chain = chains_.find({key.ns, found->second->chain});
   chain->second.erase(key);
   if (chain->second.empty()) chains_.erase(chain);
+  const auto job = by_job_.find(found->second->job);
+  job->second.erase(key);
+  if (job->second.empty()) by_job_.erase(job);
   pods_.erase(found);
 }
 
@@ -103,6 +108,14 @@ std::vector<SlicePodPtr> SlicePods::Of(const std::string& ns, const std::string&
   std::vector<SlicePodPtr> pods;
   const auto found = chains_.find({ns, chain});
   if (found == chains_.end()) return pods;
+  for (const ObjectKey& key : found->second) pods.push_back(pods_.at(key));
+  return pods;
+}
+
+std::vector<SlicePodPtr> SlicePods::OfJob(const ObjectKey& job) const {
+  std::vector<SlicePodPtr> pods;
+  const auto found = by_job_.find(job);
+  if (found == by_job_.end()) return pods;
   for (const ObjectKey& key : found->second) pods.push_back(pods_.at(key));
   return pods;
 }

@@ -1,8 +1,9 @@
-// SlicePods: the pods of elastic jobs, which wait for their slice by a scheduling gate.
+// SlicePods: the pods of elastic jobs, which wait for their slice by a scheduling gate, and of jobs
+// that tell of their checkpoints, which may do so on any pod.
 //
-// Keeps only pods with the label kueue.x-k8s.io/managed: "elastic", whatever the events bring (an
-// elastic job gives the label to its pods when it starts), so that memory grows with them and not
-// with the cluster. Cost of a change: logarithmic. Single thread.
+// Keeps only pods with the label kueue.x-k8s.io/managed: "elastic" or "checkpoint", whatever the
+// events bring (such a job gives the label to its pods when it starts), so that memory grows with
+// them and not with the cluster. Cost of a change: logarithmic. Single thread.
 // Source: Kueue documentation, "Elastic Workloads (Workload Slices)".
 #pragma once
 
@@ -43,6 +44,8 @@ class SlicePods {
   bool synced() const { return synced_; }
   // The pods of a chain, by name.
   std::vector<SlicePodPtr> Of(const std::string& ns, const std::string& chain) const;
+  // The pods whose controller is that job, by name.
+  std::vector<SlicePodPtr> OfJob(const ObjectKey& job) const;
   size_t size() const { return pods_.size(); }
 
  private:
@@ -51,6 +54,7 @@ class SlicePods {
 
   absl::btree_map<ObjectKey, SlicePodPtr> pods_;
   absl::btree_map<ObjectKey, absl::btree_set<ObjectKey>> chains_;
+  absl::btree_map<ObjectKey, absl::btree_set<ObjectKey>> by_job_;
   absl::btree_set<ObjectKey> listed_;  // by the list that runs
   bool listing_ = false;
   bool synced_ = false;

@@ -104,6 +104,8 @@ void World::SetCycleOptions() {
   options.elastic_places = gates.Enabled("ElasticJobsViaWorkloadSlicesWithTAS");
   options.elastic_jobs = gates.Enabled("ElasticJobsViaWorkloadSlices");
   options.reclaimable_pods = gates.Enabled("ReclaimablePods");
+  options.checkpoints.max_per_workload = settings_.preemption.max_per_workload;
+  options.checkpoints.window = settings_.preemption.window;
   options.block_admission =
       settings_.wait_for_pods_ready.has_value() && settings_.wait_for_pods_ready->block_admission;
   if (!settings_.fair_sharing.has_value()) return;
@@ -204,8 +206,7 @@ void World::WithStore(api::Kind kind, Visit visit) {
 }
 
 bool World::WatchesSlicePods(const Settings& settings) {
-  return settings.gates.Enabled("ElasticJobsViaWorkloadSlices") &&
-         settings.integrations.Enabled("batch/job");
+  return settings.integrations.Enabled("batch/job");
 }
 
 std::optional<Rejection> World::Apply(const ObjectEvent& event, absl::Time now, Refs& touched) {
@@ -416,6 +417,7 @@ void World::RunReleases(absl::Time now) {
     releases_.insert(entry.first);
     return true;
   });
+  EndProtections(now);
   absl::btree_set<std::string> released;
   for (const std::string& name : std::exchange(releases_, {})) {
     if (released.contains(name)) continue;

@@ -81,14 +81,16 @@ class World {
   // Every kind that decisions depend on has been listed.
   bool Synced() const;
   // Kinds that are always watched, and all that these settings may need: nodes only, and of pods
-  // more than those with the label kueue.x-k8s.io/managed: "true" or "elastic" only, once
+  // more than those with the label kueue.x-k8s.io/managed: "true", "elastic" or
+  // "checkpoint" only, once
   // NeedsNodes says so.
   static const std::vector<api::Kind>& WatchedKinds();
   static std::vector<api::Kind> WatchedKinds(const Settings& settings);
   // One of them, or PodGroup while the API server serves it.
   bool Watches(api::Kind kind) const;
-  // Pods are watched for elastic jobs: those with the label kueue.x-k8s.io/managed: "elastic".
-  // Decisions about admission do not depend on them.
+  // Pods of jobs are watched: those of elastic ones with the label kueue.x-k8s.io/managed:
+  // "elastic", and "checkpoint" where a job tells of its checkpoints. Whether a workload may be
+  // admitted does not depend on them.
   static bool WatchesSlicePods(const Settings& settings);
   // The gate TopologyAwareScheduling is on and a flavor names a topology: nodes and all pods
   // matter.
@@ -212,6 +214,12 @@ class World {
   bool HasReleases() const { return !releases_.empty(); }
   // When such a move is due that waits for others to come together.
   std::optional<absl::Time> NextRelease() const;
+  // When a minimum runtime ends, after which RunReleases has something to do; InfiniteFuture: none.
+  absl::Time NextProtectionEnd() const {
+    return protected_.empty() ? absl::InfiniteFuture() : protected_.begin()->first;
+  }
+  // nullptr for none.
+  std::shared_ptr<const api::Workload> FindByUid(const std::string& uid) const;
   // What a cycle looks at, kept current. A cycle changes only usage in its tree, and undoes that.
   admission::Snapshot& snapshot() { return snapshot_; }
   queueing::RequestContext RequestContextFor(const std::string& ns) const;
@@ -290,6 +298,12 @@ class World {
   // The Jobs and pods that name the PodGroup; those of every PodGroup.
   void TouchUsersOf(const ObjectKey& pod_group, Refs& touched) const;
   void TouchUsersOfPodGroups(Refs& touched) const;
+  // world_checkpoints.cc: UIDs, and who waits for whose checkpoint.
+  void FollowCheckpoints(const ObjectKey& key, const api::Workload* before,
+                         const api::Workload* after, Refs& touched);
+  void ProtectUntil(const ObjectKey& key, absl::Time until);
+  void EndProtections(absl::Time now);
+
   void FollowEvictions(const api::Workload* before, const api::Workload* after, absl::Time now);
   void IndexWorkload(const ObjectKey& key, const api::Workload* before, const api::Workload* after);
   // Brings totals and quota in line with the workload as it is (or is assumed to be).
@@ -403,6 +417,13 @@ class World {
   absl::Time drain_due_ = absl::InfiniteFuture();  // when shares that follow banks are looked at
   bool bursts_stale_ = false;
   CreditLedger credits_;
+  absl::btree_map<std::string, ObjectKey> by_uid_;
+  // Workloads that were asked for a checkpoint, by the UID of the one that needs their room.
+  absl::btree_map<std::string, absl::btree_set<ObjectKey>> asked_for_;
+  // Until when those that hold quota are protected by their minimum runtime; and what of that is
+  // still to come.
+  absl::btree_map<ObjectKey, absl::Time> protected_until_;
+  absl::btree_set<std::pair<absl::Time, ObjectKey>> protected_;
 
   std::optional<queueing::UsageLedger> usage_ledger_;
   queueing::QueueManager queues_;

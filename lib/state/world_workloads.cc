@@ -93,6 +93,7 @@ void World::WorkloadChanged(const ObjectKey& key, const api::Workload* before,
     if (over && !assumed_.contains(key)) evicting_.erase(evicting);
   }
   FollowEvictions(before, after, now);
+  FollowCheckpoints(key, before, after, touched);
   Account(key);
   AccountReplaced(before, &touched);
   AccountReplaced(after, &touched);
@@ -318,6 +319,7 @@ void World::ListReserved(const ObjectKey& key) {
   const auto held = contributions_.find(key);
   if (held == contributions_.end()) {
     snapshot_.reserved.Remove(key);
+    ProtectUntil(key, absl::InfinitePast());
     return;
   }
   const std::shared_ptr<const api::Workload> workload = AssumedOrStored(key);
@@ -329,11 +331,20 @@ void World::ListReserved(const ObjectKey& key) {
   const api::Condition* condition =
       api::FindCondition(workload->status.conditions, api::kQuotaReserved);
   reserved.reserved_at = condition->last_transition_time.value_or(absl::InfiniteFuture());
-  reserved.evicted =
-      api::IsTrue(workload->status.conditions, api::kEvicted) || evicting_.contains(key);
+  // One that was asked for a checkpoint goes next, unless the request is withdrawn.
+  reserved.evicted = api::IsTrue(workload->status.conditions, api::kEvicted) ||
+                     api::IsTrue(workload->status.conditions, preemption::kCheckpointRequested) ||
+                     evicting_.contains(key);
+  reserved.started_at = preemption::StartOf(*workload);
   reserved.usage = snapshot_.tree.IdsOf(held->second.usage);
   reserved.workload = workload;
+  const absl::Time started_at = reserved.started_at;
   snapshot_.reserved.Put(std::move(reserved));
+  const auto checkpoints = preemption::CheckpointsOf(*workload);
+  const bool runs = checkpoints && started_at != absl::InfiniteFuture();
+  ProtectUntil(key, runs && checkpoints->min_runtime > absl::ZeroDuration()
+                        ? started_at + checkpoints->min_runtime
+                        : absl::InfinitePast());
 }
 
 void World::AssumeEviction(const ObjectKey& key) {

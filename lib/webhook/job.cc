@@ -99,6 +99,16 @@ void CheckAlways(const View& view, const api::Job& job, FieldErrors* errors) {
                            job.spec.pod_template.annotations, PodCount(job), errors);
 }
 
+// `old_job` is nullptr at creation.
+void CheckCheckpoints(const api::Job& job, const api::Job* old_job, FieldErrors* errors) {
+  const auto old_template = [&] { return &old_job->spec.pod_template.annotations; };
+  CheckCheckpointAnnotations(Path("metadata"), job.metadata.annotations,
+                             old_job == nullptr ? nullptr : &old_job->metadata.annotations, errors);
+  CheckCheckpointAnnotations(Path("spec").Child("template", "metadata"),
+                             job.spec.pod_template.annotations,
+                             old_job == nullptr ? nullptr : old_template(), errors);
+}
+
 void CheckPartialAdmissionUpdate(const api::Job& job, const api::Job& old_job,
                                  FieldErrors* errors) {
   const std::string* min = FindAnnotation(job, api::kJobMinParallelism);
@@ -212,6 +222,7 @@ absl::StatusOr<FieldErrors> ValidateJob(const Request& request, const View& view
     CheckMinParallelism(job, &errors);
     CheckWhatIsThere(request, view, job, &errors);
     CheckGang(request, view, job, nullptr, &errors);
+    CheckCheckpoints(job, nullptr, &errors);
     if (gates) CheckAdmissionGatedBy(job.metadata, nullptr, &errors);
     return errors;
   }
@@ -219,6 +230,7 @@ absl::StatusOr<FieldErrors> ValidateJob(const Request& request, const View& view
   CheckJobUpdate(view, FactsOf(job), FactsOf(old_job), request.ns, &errors);
   CheckPartialAdmissionUpdate(job, old_job, &errors);
   CheckGang(request, view, job, &old_job, &errors);
+  CheckCheckpoints(job, &old_job, &errors);
   if (gates) CheckAdmissionGatedBy(job.metadata, &old_job.metadata, &errors);
   return errors;
 }

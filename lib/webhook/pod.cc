@@ -250,6 +250,7 @@ absl::StatusOr<FieldErrors> ValidatePod(const Request& request, const View& view
   if (request.old_object == nullptr) {
     CheckJobCreate(view, FactsOf(pod), &errors);
     CheckPodGang(request, view, pod, nullptr, &errors);
+    CheckCheckpointAnnotations(Path("metadata"), pod.metadata.annotations, nullptr, &errors);
     if (gates) CheckAdmissionGatedBy(pod.metadata, nullptr, &errors);
     return errors;
   }
@@ -257,6 +258,8 @@ absl::StatusOr<FieldErrors> ValidatePod(const Request& request, const View& view
   CheckUpdate(view, pod, old_pod, &errors);
   CheckPodGang(request, view, pod, &old_pod, &errors);
   CheckJobUpdate(view, FactsOf(pod), FactsOf(old_pod), request.ns, &errors);
+  CheckCheckpointAnnotations(Path("metadata"), pod.metadata.annotations,
+                             &old_pod.metadata.annotations, &errors);
   if (gates) CheckAdmissionGatedBy(pod.metadata, &old_pod.metadata, &errors);
   return errors;
 }

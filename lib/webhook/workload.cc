@@ -53,6 +53,8 @@ absl::StatusOr<FieldErrors> ValidateWorkload(const Request& request, const View&
                           &errors);
   }
   CheckPriorityBoost(context, &errors);
+  CheckCheckpointAnnotations(Path("metadata"), workload.metadata.annotations,
+                             old_workload ? &old_workload->metadata.annotations : nullptr, &errors);
   if (old_workload) CheckWorkloadUpdate(context, *request.object, *request.old_object, &errors);
   return errors;
 }

@@ -187,6 +187,12 @@ TEST_CASE("Rules of waitForPodsReady, retention and fair sharing") {
        "objectRetentionPolicies.workloads.afterFinished: must not be negative (it is -1s); "
        "objectRetentionPolicies.workloads.afterDeactivatedByKueue: must not be negative (it is "
        "-1m0s)"},
+      {"preemption", "preemption: {checkpointGracePeriod: -1s, maxPerWorkload: -1, window: 0s}",
+       "preemption.checkpointGracePeriod: must not be negative (it is -1s); "
+       "preemption.maxPerWorkload: must not be negative (it is -1); preemption.window: must be "
+       "greater than 0 (it is 0s)"},
+      {"more preemptions than are remembered", "preemption: {maxPerWorkload: 33}",
+       "preemption.maxPerWorkload: must be at most 32 (it is 33)"},
       {"no strategies", "fairSharing: {}", "fairSharing.preemptionStrategies: is required"},
       {"the wrong order",
        "fairSharing: {preemptionStrategies: [LessThanInitialShare, LessThanOrEqualToFinalShare]}",

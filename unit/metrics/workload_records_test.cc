@@ -96,5 +96,43 @@ TEST_CASE("an eviction ends when the quota is free, but not for a deactivated Wo
   CHECK_FALSE(EvictionCompletedBetween(evicted, inactive, At(104)));
 }
 
+TEST_CASE("a preemption loses the work since the last checkpoint") {
+  const auto preempt = [](api::Workload workload) {
+    admission::SetPreempted(workload, "InClusterQueue", "because", At(1000));
+    return workload;
+  };
+  api::Workload before = Admitted(10);
+  auto lost = LostWorkBetween(before, preempt(before), At(1000));
+  REQUIRE(lost);
+  CHECK(lost->cluster_queue == "cq");
+  CHECK(lost->resource_seconds == 990);
+  before.metadata.annotations = {{"sluice.dev/checkpoint-interval", "100s"},
+                                 {"sluice.dev/restart-cost", "5s"}};
+  lost = LostWorkBetween(before, preempt(before), At(1000));
+  CHECK(lost->resource_seconds == 95);
+  CHECK_FALSE(LostWorkBetween(preempt(before), preempt(before), At(1001)));
+  CHECK_FALSE(LostWorkBetween(before, before, At(1000)));
+}
+
+TEST_CASE("a request for a checkpoint ends once, in one of three ways") {
+  using Result = CheckpointRequestRecord::Result;
+  const auto with = [](api::ConditionStatus status, const char* reason) {
+    api::Workload workload = Admitted(10);
+    admission::SetWorkloadCondition(workload, "CheckpointRequested", status, reason, "", At(50));
+    return workload;
+  };
+  const api::Workload open = with(api::ConditionStatus::kTrue, "InClusterQueue");
+  const auto ended = [&](const char* reason) {
+    return CheckpointRequestBetween(open, with(api::ConditionStatus::kFalse, reason));
+  };
+  CHECK(ended("Answered")->result == Result::kAnswered);
+  CHECK(ended("Answered")->cluster_queue == "cq");
+  CHECK(ended("TimedOut")->result == Result::kTimedOut);
+  CHECK(ended("Withdrawn")->result == Result::kWithdrawn);
+  CHECK_FALSE(ended("Deactivated"));
+  CHECK_FALSE(CheckpointRequestBetween(open, open));
+  CHECK_FALSE(CheckpointRequestBetween(Admitted(10), open));
+}
+
 }  // namespace
 }  // namespace sluice::metrics

@@ -286,5 +286,42 @@ TEST_CASE("Jobs are left alone when their integration is off") {
   CHECK(Errors(ValidateJob, Patched({Label("queue-name", "'A'")}), {}, test.view).empty());
 }
 
+std::string Checkpoint(const std::string& key, const std::string& value) {
+  return "{'metadata': {'annotations': {'sluice.dev/" + key + "': " + value + "}}}";
+}
+
+TEST_CASE("what a Job says of its checkpoints must be readable, on the Job and on its template") {
+  const std::string at = "metadata.annotations[sluice.dev/";
+  const Row row = GENERATE_COPY(values<Row>({
+      {"all of it",
+       {Checkpoint("last-checkpoint", "'2026-01-31T10:00:00Z'"),
+        Checkpoint("checkpoint-interval", "'30m'"), Checkpoint("restart-cost", "'5m'"),
+        Checkpoint("checkpoint-on-request", "'true'"), Checkpoint("min-runtime", "'20m'")},
+       {}},
+      {"a time",
+       {Checkpoint("last-checkpoint", "'now'")},
+       {at + "last-checkpoint]: Invalid value"}},
+      {"an interval",
+       {Checkpoint("checkpoint-interval", "'0s'")},
+       {at + "checkpoint-interval]: Invalid value"}},
+      {"a cost", {Checkpoint("restart-cost", "'-5m'")}, {at + "restart-cost]: Invalid value"}},
+      {"a wish",
+       {Checkpoint("checkpoint-on-request", "'yes'")},
+       {at + "checkpoint-on-request]: Invalid value"}},
+      {"a minimum", {Checkpoint("min-runtime", "'20'")}, {at + "min-runtime]: Invalid value"}},
+      {"the template",
+       {"{'spec': {'template': {'metadata': {'annotations': {'sluice.dev/restart-cost': 'x'}}}}}"},
+       {"spec.template." + at + "restart-cost]: Invalid value"}},
+  }));
+  INFO(row.name);
+  CHECK(ShortErrors(ValidateJob, Patched(row.patches)) == row.errors);
+}
+
+TEST_CASE("a value that is there already keeps nothing else from being changed") {
+  const api::Json bad = Patched({Checkpoint("restart-cost", "'x'")});
+  CHECK(ShortErrors(ValidateJob, With(bad, Label("max-exec-time-seconds", "'5'")), bad).empty());
+  CHECK(ShortErrors(ValidateJob, With(bad, Checkpoint("restart-cost", "'y'")), bad).size() == 1);
+}
+
 }  // namespace
 }  // namespace sluice::webhook

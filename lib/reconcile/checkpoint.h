@@ -1,0 +1,50 @@
+// Checkpoints of a job: what its owner says goes to its Workload, and a request goes to the job.
+//
+// The job, its pod template and its pods may carry the annotations (preemption/checkpoint.h). A
+// value of the job goes before one of the template; of times of checkpoints the newest counts. They
+// are copied to the Workload as long as it lives. What was copied is noted there in the annotation
+// kCopiedAnnotations, so that a value goes when it goes from the job, while one that somebody wrote
+// on the Workload itself stays. Nothing is remembered here, so a crash between any two writes
+// changes nothing.
+//
+// Contract: pure. Values that cannot be read, and times in the future, are left out and named.
+#pragma once
+
+#include <absl/time/time.h>
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "api/json.h"
+#include "api/kueue_types.h"
+
+namespace sluice::reconcile {
+
+// On a Workload: names of the annotations that come from the job, separated by commas.
+inline constexpr char kCopiedAnnotations[] = "sluice.dev/copied-annotations";
+
+struct DeclaredCheckpoints {
+  api::StringMap annotations;         // those that can be read
+  std::vector<std::string> problems;  // one sentence for each of the others
+  // When a time of a checkpoint that is in the future now will not be any more.
+  absl::Time look_again = absl::InfiniteFuture();
+
+  // `place` names where the annotations are ("annotation", "pod template: annotation", ...).
+  // What was declared before stays, but for times of checkpoints.
+  void Add(const api::StringMap& from, const std::string& place, absl::Time now);
+};
+
+// The merge patch that makes the Workload say so too; nullopt when it does.
+std::optional<api::Json> CheckpointPatch(const api::Workload& workload,
+                                         const DeclaredCheckpoints& declared);
+// The same for a Workload that is to be created.
+void SetCheckpoints(api::Json& body, const DeclaredCheckpoints& declared);
+
+// What the annotation kCheckpointRequestedAt of the job and its pods has to be; "" for none.
+std::string CheckpointRequestTime(const api::Workload& workload);
+// The patch (without UID) that makes it so; nullopt when it is.
+std::optional<api::Json> CheckpointRequestPatch(const api::StringMap& annotations,
+                                                const std::string& wanted);
+
+}  // namespace sluice::reconcile
