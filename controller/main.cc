@@ -28,8 +28,10 @@
 #include "kube/reflector.h"
 #include "loop/inbox.h"
 #include "loop/loop.h"
+#include "loop/questions.h"
 #include "observer.h"
 #include "preemption/checkpoint.h"
+#include "reconcile/what_if.h"
 #include "serve/endpoints.h"
 #include "serve/server.h"
 #include "state/recording.h"
@@ -164,6 +166,7 @@ class Controller {
                                               absl::Duration work) {
       observer_.Publish(op, now, work);
       if (!watches_nodes_ && op.world().NeedsNodes()) WatchNodes();
+      questions_.Answer(op_->asked_world(), now);
       if (!synced_ && !op.world().Synced() && now > sync_deadline && !stop_) {
         log_.Error("caches did not sync within controller.cacheSyncTimeout");
         failed_ = true;
@@ -262,6 +265,17 @@ class Controller {
     serve::VisibilityOptions api;
     api.pending = observer_.pending();
     api.version = SLUICE_VERSION;
+    api.what_if = [this](const std::string& cluster_queue, const api::Json& body,
+                         const serve::VisibilityOptions::WhatIfDone& done) {
+      const bool asked = questions_.Ask([=](state::World& world, absl::Time now) {
+        if (!world.Synced()) return done(absl::UnavailableError("the queues are not known yet"));
+        absl::StatusOr<reconcile::WhatIf> answer =
+            reconcile::AskWhatIf(world, body, cluster_queue, now);
+        if (!answer.ok()) return done(answer.status());
+        done(api::Json::MakeObject({{"status", reconcile::WhatIfJson(*answer)}}));
+      });
+      if (!asked) done(absl::UnavailableError("too many questions wait"));
+    };
     absl::StatusOr<std::unique_ptr<VisibilityServer>> started = VisibilityServer::Start(
         client(), timers_, config_,
         ServerOptionsFor("visibility", *config_.visibility, config_, log_), std::move(api), log_);
@@ -503,6 +517,7 @@ class Controller {
     keeper_->Stop();
     // Webhooks serve until the end: others may be up, but this one's clients are on their way.
     if (webhook_server_ != nullptr) webhook_server_->Stop(absl::Seconds(5));
+    questions_.Close();
     if (visibility_server_ != nullptr) visibility_server_->Stop();
     if (metrics_server_ != nullptr) metrics_server_->Stop(absl::ZeroDuration());
     if (health_server_ != nullptr) health_server_->Stop(absl::ZeroDuration());
@@ -524,6 +539,7 @@ class Controller {
   std::string ns_;
   loop::Inbox inbox_{kInboxCapacity};
   kube::EchoFilter echoes_;
+  loop::Questions questions_{[this] { inbox_.Wake(); }};
   kube::Executor timers_{"timers"};
   kube::Executor delivery_{"delivery"};
   kube::Executor replies_{"replies"};

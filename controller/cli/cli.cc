@@ -1,45 +1,107 @@
 #include "cli/cli.h"
 
+#include <absl/time/clock.h>
+
 #include <CLI/CLI.hpp>
+#include <fstream>
 #include <ostream>
 #include <string>
+#include <vector>
 
+#include "cli/check.h"
+#include "cli/completion.h"
+#include "cli/explain.h"
+#include "cli/forecast.h"
+#include "cli/queues.h"
 #include "cli/simulate.h"
 
 namespace sluice::cli {
 namespace {
 
+constexpr int kFailed = 1;
 constexpr int kUsage = 2;
-// Commands that users of the project's documentation may try before they exist.
-constexpr const char* kPlanned[] = {"explain", "forecast", "top", "queues", "check", "dump"};
+struct Commands {
+  SimulateOptions simulate;
+  QueuesOptions queues;
+  QueuesOptions top;
+  ExplainOptions explain;
+  CheckOptions check;
+  ForecastOptions forecast;
+  ConnectOptions dump;
+  std::string shell;
+};
 
-}  // namespace
-
-int Run(int argc, const char* const* argv, std::ostream& out, std::ostream& err) {
-  CLI::App app("Questions about queues and quotas, and a simulator of the controller.",
-               "kubectl-sluice");
+void Declare(CLI::App& app, Commands& commands) {
   app.require_subcommand(1);
   app.set_version_flag("--version", std::string("kubectl-sluice ") + SLUICE_VERSION);
-  SimulateOptions simulate;
+  AddQueuesOptions(*app.add_subcommand("queues", "Queues and how many workloads are in them"),
+                   commands.queues);
+  AddTopOptions(*app.add_subcommand("top", "Who uses how much of which quota"), commands.top);
+  AddExplainOptions(*app.add_subcommand("explain", "Why a workload or job waits"),
+                    commands.explain);
+  AddCheckOptions(*app.add_subcommand("check", "What would happen to a job if it were created now"),
+                  commands.check);
+  AddForecastOptions(*app.add_subcommand("forecast", "When what waits will start"),
+                     commands.forecast);
+  AddConnectOptions(
+      *app.add_subcommand("dump", "Write everything that decisions depend on as one YAML List"),
+      commands.dump);
   AddSimulateOptions(
       *app.add_subcommand("simulate",
                           "Play scenarios, or traces of workloads, in virtual time and print what "
                           "comes out"),
-      simulate);
-  for (const char* name : kPlanned) {
-    app.add_subcommand(name)->group("")->allow_extras();
+      commands.simulate);
+  app.add_subcommand("completion", "Print the script of a shell that completes commands and names")
+      ->add_option("shell", commands.shell, "bash, zsh or fish")
+      ->required()
+      ->check(CLI::IsMember({"bash", "zsh", "fish"}));
+}
+
+int Dump(const ConnectOptions& options, std::ostream& out, std::ostream& err) {
+  const absl::StatusOr<Scene> scene = OpenScene(options, absl::Now());
+  if (!scene.ok()) {
+    err << std::string(scene.status().message()) << '\n';
+    return kFailed;
+  }
+  for (const std::string& note : scene->objects.notes) err << "note: " << note << '\n';
+  out << DumpText(scene->objects);
+  return 0;
+}
+
+}  // namespace
+
+int Run(int argc, const char* const* argv, std::ostream& out, std::ostream& err, bool terminal) {
+  CLI::App app("Questions about queues and quotas, and a simulator of the controller.",
+               "kubectl-sluice");
+  Commands commands;
+  Declare(app, commands);
+  if (argc > 1 && std::string(argv[1]) == "__complete") {
+    for (const std::string& word :
+         Completions(app, std::vector<std::string>(argv + 2, argv + argc))) {
+      out << word << '\n';
+    }
+    return 0;
   }
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
     return app.exit(error, out, err) == 0 ? 0 : kUsage;
   }
-  for (const char* name : kPlanned) {
-    if (!app.got_subcommand(name)) continue;
-    err << "kubectl-sluice: \"" << name << "\" is not supported yet\n";
-    return kUsage;
+  commands.queues.output.colours = terminal;
+  commands.top.output.colours = terminal;
+  commands.explain.output.colours = terminal;
+  if (app.got_subcommand("queues")) return Queues(commands.queues, out, err);
+  if (app.got_subcommand("top")) return Top(commands.top, out, err);
+  if (app.got_subcommand("explain")) return Explain(commands.explain, out, err);
+  commands.forecast.output.colours = terminal;
+  if (app.got_subcommand("check")) return Check(commands.check, out, err);
+  if (app.got_subcommand("forecast")) return Forecast(commands.forecast, out, err);
+  if (app.got_subcommand("dump")) return Dump(commands.dump, out, err);
+  if (app.got_subcommand("completion")) {
+    out << CompletionScript(commands.shell);
+    return 0;
   }
-  return Simulate(simulate, out, err);
+  return Simulate(commands.simulate, out, err);
 }
 
 }  // namespace sluice::cli

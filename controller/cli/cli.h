@@ -1,14 +1,16 @@
 // kubectl-sluice: the command line for users and administrators.
 //
-// What it can do today needs no cluster: play scenarios and traces in the simulator. Every other
-// command that is planned answers with an error that names it.
+// Questions about a cluster are answered from its objects, by the code that decides about them in
+// the controller; the simulator needs no cluster at all.
 #pragma once
 
 #include <iosfwd>
 
 namespace sluice::cli {
 
-// Returns the exit code: 0 done, 1 something did not match or failed, 2 wrong use.
-int Run(int argc, const char* const* argv, std::ostream& out, std::ostream& err);
+// Returns the exit code: 0 done, 1 something did not match or failed, 2 wrong use. `terminal`:
+// somebody reads `out` on a terminal that shows colours.
+int Run(int argc, const char* const* argv, std::ostream& out, std::ostream& err,
+        bool terminal = false);
 
 }  // namespace sluice::cli

@@ -13,6 +13,8 @@
 
 #include "admission/explain_text.h"
 #include "base/status.h"
+#include "cli/compare.h"
+#include "cli/live_trace.h"
 #include "config/load.h"
 #include "sim/explain.h"
 #include "sim/report.h"
@@ -102,6 +104,7 @@ struct Plan {
   state::Settings settings;
   sim::TraceOptions trace;
   sim::SwfOptions swf;
+  std::optional<sim::Micros> default_runtime;
 };
 
 absl::Status Annotated(const char* option, const absl::Status& status) {
@@ -175,11 +178,11 @@ absl::StatusOr<sim::SwfOptions> SwfPlan(const SimulateOptions& options) {
   return swf;
 }
 
-absl::StatusOr<Plan> MakePlan(const SimulateOptions& options) {
+absl::StatusOr<Plan> MakePlan(const SimulateOptions& options, const std::string& config) {
   Plan plan;
-  if (!options.config.empty()) {
+  if (!config.empty()) {
     config::Flags flags;
-    flags.config_path = options.config;
+    flags.config_path = config;
     ASSIGN_OR_RETURN(config::Config loaded, config::LoadFile(flags, "kueue-system"));
     plan.settings = std::move(loaded.settings);
   }
@@ -200,6 +203,11 @@ absl::StatusOr<Plan> MakePlan(const SimulateOptions& options) {
     const absl::StatusOr<sim::Micros> until = sim::ParseMicros(options.until);
     if (!until.ok()) return Annotated("--until", until.status());
     plan.trace.until = *until;
+  }
+  if (!options.default_runtime.empty()) {
+    const absl::StatusOr<sim::Micros> runtime = sim::ParseMicros(options.default_runtime);
+    if (!runtime.ok()) return Annotated("--default-runtime", runtime.status());
+    plan.default_runtime = *runtime;
   }
   ASSIGN_OR_RETURN(plan.swf, SwfPlan(options));
   return plan;
@@ -248,8 +256,20 @@ absl::Status ReadTrace(const std::string& path, const SimulateOptions& options, 
 // A cluster, its trace, and what goes where.
 class TraceRun {
  public:
-  TraceRun(const SimulateOptions& options, const Plan& plan, std::ostream& out)
-      : options_(options), plan_(plan), out_(out) {}
+  TraceRun(const SimulateOptions& options, const Plan& plan, const ClusterChanges& changes,
+           std::ostream& out)
+      : options_(options), plan_(plan), changes_(changes), out_(out) {}
+
+  // Nothing is printed or written.
+  absl::StatusOr<sim::TraceResult> Measure(const std::string& path) {
+    RETURN_IF_ERROR(Load(path));
+    engine_ = std::make_unique<sim::TraceEngine>(*cluster_, trace_, plan_.trace);
+    sim::TraceStats stats(*cluster_, trace_, *engine_);
+    engine_->AddListener(&stats);
+    RETURN_IF_ERROR(engine_->Run());
+    return stats.Result();
+  }
+  const std::vector<std::string>& notes() const { return notes_; }
 
   absl::Status Run(const std::string& path) {
     RETURN_IF_ERROR(Load(path));
@@ -263,6 +283,7 @@ class TraceRun {
     const sim::TraceResult result = stats.Result();
     if (options_.timeline) out_ << '\n';
     out_ << sim::RenderReport(result);
+    for (const std::string& note : notes_) out_ << "note: " << note << '\n';
     RETURN_IF_ERROR(Explain(result));
     RETURN_IF_ERROR(WriteCsv(result));
     if (options_.html.empty()) return absl::OkStatus();
@@ -288,9 +309,25 @@ class TraceRun {
       ASSIGN_OR_RETURN(std::string text, ReadFile(manifest));
       files.push_back({manifest, std::move(text)});
     }
+    const bool live = files.size() == 1 && IsDump(files.front().text);
+    ClusterObjects objects;
+    if (live || !changes_.empty()) {
+      std::string text;
+      for (const sim::SourceFile& file : files) text += "\n---\n" + file.text;
+      ASSIGN_OR_RETURN(
+          objects, ParseObjects(path, live ? files.front().text : text, sim::DefaultTraceStart()));
+      RETURN_IF_ERROR(ApplyChanges(changes_, objects));
+      files = {ClusterFile(objects, !live)};
+    }
     ASSIGN_OR_RETURN(cluster_, sim::TraceCluster::Load(files, plan_.settings));
     sim::TraceBuilder builder(*cluster_);
     RETURN_IF_ERROR(cluster_->AddManifestWorkloads(builder));
+    if (live) {
+      ASSIGN_OR_RETURN(const RunTimeSources sources,
+                       AddLiveWorkloads(objects, plan_.default_runtime, builder));
+      objects.notes.push_back(AssumptionText(sources));
+    }
+    notes_ = objects.notes;
     for (const std::string& trace : inputs.traces) {
       RETURN_IF_ERROR(ReadTrace(trace, options_, plan_, builder));
     }
@@ -352,13 +389,84 @@ class TraceRun {
 
   const SimulateOptions& options_;
   const Plan& plan_;
+  const ClusterChanges& changes_;
   std::ostream& out_;
+  std::vector<std::string> notes_;
   std::unique_ptr<sim::TraceCluster> cluster_;
   sim::Trace trace_;
   std::unique_ptr<sim::TraceEngine> engine_;
   std::ofstream events_;
   std::vector<std::unique_ptr<Timeline>> timelines_;
 };
+
+// The same trace under two policies.
+absl::Status Compare(const SimulateOptions& options, const Plan& plan, std::ostream& out) {
+  const std::string& path = options.inputs.front();
+  const ClusterChanges none;
+  TraceRun base(options, plan, none, out);
+  Compared a{"BEFORE", {}};
+  ASSIGN_OR_RETURN(a.result, base.Measure(path));
+  Compared b{"AFTER", {}};
+  Plan other = plan;
+  if (!options.against_config.empty()) {
+    ASSIGN_OR_RETURN(other, MakePlan(options, options.against_config));
+  }
+  SimulateOptions same_trace = options;
+  if (!options.against.empty() && options.traces.empty()) {
+    ASSIGN_OR_RETURN(const Inputs inputs, FindInputs(path, options));
+    same_trace.traces = inputs.traces;
+  }
+  TraceRun changed(same_trace, other, options.changes, out);
+  ASSIGN_OR_RETURN(b.result, changed.Measure(options.against.empty() ? path : options.against));
+  out << "# " << path << '\n' << CompareText(a, b);
+  for (const std::string& note : changed.notes()) out << "note: " << note << '\n';
+  if (options.html.empty()) return absl::OkStatus();
+  return WriteFile(options.html, CompareHtml(a, b));
+}
+
+bool Compares(const SimulateOptions& options) {
+  return options.compare || !options.against.empty() || !options.against_config.empty();
+}
+
+absl::Status CheckCompare(const SimulateOptions& options, std::ptrdiff_t clusters) {
+  if (!Compares(options)) return absl::OkStatus();
+  if (clusters != 1 || options.inputs.size() != 1) {
+    return InvalidArgument("a comparison is of one cluster, not of {} inputs",
+                           options.inputs.size());
+  }
+  if (options.changes.empty() && options.against.empty() && options.against_config.empty()) {
+    return InvalidArgument(
+        "--compare: nothing is changed: give --set-quota, --remove-policy, --against or "
+        "--against-config");
+  }
+  if (options.timeline || !options.csv.empty() || options.explain ||
+      !options.explain_json.empty()) {
+    return InvalidArgument("a comparison has no --timeline, --csv, --explain or --explain-json");
+  }
+  return absl::OkStatus();
+}
+
+void AddWhatIfOptions(CLI::App& command, SimulateOptions& options) {
+  const auto what_if = [&](CLI::Option* option) { option->group("What if"); };
+  what_if(command.add_option("--set-quota", options.changes.set_quota,
+                             "CLUSTERQUEUE/FLAVOR/RESOURCE=QUANTITY; may be repeated"));
+  what_if(command.add_option("--remove-policy", options.changes.remove_policy,
+                             "preemption, borrowing or lending, of all ClusterQueues or with "
+                             ":CLUSTERQUEUE of one; may be repeated"));
+  what_if(command.add_option("--add-nodes", options.changes.add_nodes,
+                             "So many nodes more (not simulated yet)"));
+  what_if(command.add_option("--drain", options.changes.drain,
+                             "Without this node (not simulated yet)"));
+  what_if(command.add_flag("--compare", options.compare,
+                           "Play the trace without and with these changes, and print both"));
+  what_if(command.add_option("--against", options.against,
+                             "Compare with these manifests and the same trace"));
+  what_if(command.add_option("--against-config", options.against_config,
+                             "Compare with this configuration file"));
+  what_if(command.add_option("--default-runtime", options.default_runtime,
+                             "Of a dump: how long workloads run of which nothing is known; they "
+                             "never end when absent"));
+}
 
 }  // namespace
 
@@ -403,6 +511,7 @@ void AddSimulateOptions(CLI::App& command, SimulateOptions& options) {
   swf(command.add_flag("--pod-per-processor", options.pod_per_processor,
                        "One pod a processor instead of one pod a job"));
   swf(command.add_flag("--memory", options.memory, "Request the memory that the log tells"));
+  AddWhatIfOptions(command, options);
 }
 
 int Simulate(const SimulateOptions& options, std::ostream& out, std::ostream& err) {
@@ -424,15 +533,25 @@ int Simulate(const SimulateOptions& options, std::ostream& out, std::ostream& er
   if (!options.explain_json.empty() && options.inputs.size() != 1) {
     return fail(InvalidArgument("--explain-json is for one input, not {}", options.inputs.size()));
   }
-  const absl::StatusOr<Plan> plan = MakePlan(options);
+  if (clusters == 0 && !options.changes.empty()) {
+    return fail(InvalidArgument("scenario files say themselves what changes and when"));
+  }
+  if (const absl::Status status = CheckCompare(options, clusters); !status.ok()) {
+    return fail(status);
+  }
+  const absl::StatusOr<Plan> plan = MakePlan(options, options.config);
   if (!plan.ok()) return fail(plan.status());
+  if (Compares(options)) {
+    const absl::Status status = Compare(options, *plan, out);
+    return status.ok() ? 0 : fail(status);
+  }
   int code = 0;
   for (const std::string& path : options.inputs) {
     if (is_scenario(path)) {
       code = std::max(code, PlayScenarioFile(path, options, out, err));
       continue;
     }
-    TraceRun run(options, *plan, out);
+    TraceRun run(options, *plan, options.changes, out);
     if (absl::Status status = run.Run(path); !status.ok()) code = std::max(code, fail(status));
   }
   return code;

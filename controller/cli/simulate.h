@@ -5,6 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "cli/live_trace.h"
+
 namespace CLI {
 class App;
 }
@@ -24,6 +26,12 @@ struct SimulateOptions {
   std::string stop_time = "0s";
   std::string restart = "scratch";  // scratch, resume, or the interval of checkpoints
   std::string until;
+  // Of a live dump: how long workloads run of which nothing is known; "": they never end.
+  std::string default_runtime;
+  ClusterChanges changes;
+  bool compare = false;        // without and with the changes
+  std::string against;         // other manifests to compare with
+  std::string against_config;  // another configuration file to compare with
   // Standard Workload Format.
   std::string queue_by = "queue";
   std::vector<std::string> map;       // NUMBER=NAMESPACE/LOCALQUEUE, "*" for all others

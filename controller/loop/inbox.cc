@@ -25,13 +25,19 @@ bool Inbox::TryPush(state::Event& event) {
 std::optional<state::Event> Inbox::Next(absl::Time deadline) {
   absl::MutexLock lock(&mutex_);
   const auto ready = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
-    return closed_ || !events_.empty();
+    return closed_ || woken_ || !events_.empty();
   };
   mutex_.AwaitWithDeadline(absl::Condition(&ready), deadline);
+  woken_ = false;
   if (events_.empty()) return std::nullopt;
   state::Event event = std::move(events_.front());
   events_.pop_front();
   return event;
+}
+
+void Inbox::Wake() {
+  absl::MutexLock lock(&mutex_);
+  woken_ = true;
 }
 
 void Inbox::Close() {

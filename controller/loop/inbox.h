@@ -25,6 +25,8 @@ class Inbox : public state::EventSource {
   bool TryPush(state::Event& event);
   // The next event, or nullopt at the deadline or when closed and empty.
   std::optional<state::Event> Next(absl::Time deadline) override;
+  // The next call of Next, or the one that waits, returns at once, with an event or without.
+  void Wake();
   // Wakes everybody; what is inside can still be taken.
   void Close();
   bool closed() const;
@@ -35,6 +37,7 @@ class Inbox : public state::EventSource {
   mutable absl::Mutex mutex_;
   std::deque<state::Event> events_ ABSL_GUARDED_BY(mutex_);
   bool closed_ ABSL_GUARDED_BY(mutex_) = false;
+  bool woken_ ABSL_GUARDED_BY(mutex_) = false;
 };
 
 }  // namespace sluice::loop

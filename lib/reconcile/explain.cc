@@ -198,6 +198,10 @@ ExplanationTree ExplainWorkload(state::World& world, const ObjectKey& key, absl:
   return tree;
 }
 
+ExplanationTree ExplainAsIf(state::World& world, const api::Workload& workload, absl::Time now) {
+  return Explainer(world, workload, now).Run();
+}
+
 std::string QuotaDetail(state::World& world, const ObjectKey& key, const std::string& message) {
   const queueing::WorkloadInfoPtr info = world.queues().Find(key);
   if (info == nullptr) return "";

@@ -17,6 +17,10 @@ namespace sluice::reconcile {
 admission::ExplanationTree ExplainWorkload(state::World& world, const ObjectKey& key,
                                            absl::Time now);
 
+// The same of a Workload that does not exist, as if it had just been created.
+admission::ExplanationTree ExplainAsIf(state::World& world, const api::Workload& workload,
+                                       absl::Time now);
+
 // What an event says after the text of the condition: which node of the quota tree refuses, what is
 // short there and who holds it. "" when the quota is not what lacks, or when things have changed
 // since that text was made.

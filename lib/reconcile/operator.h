@@ -104,6 +104,8 @@ class Operator {
   absl::Time NextDue(absl::Time now) const;
 
   const state::World& world() const { return world_; }
+  // For questions between two calls of Run that try things out: they leave it as it was.
+  state::World& asked_world() { return world_; }
   bool leading() const { return leading_; }
   // Nothing to do now and nothing on its way.
   bool Idle() const;

@@ -181,8 +181,6 @@ TEST_CASE("wrong options of simulate are told by their names") {
 TEST_CASE("mistakes end with code 2 and a word about the mistake") {
   CHECK(Call({"simulate", "no-such-file.scn"}).err.find("cannot be read") != std::string::npos);
   CHECK(Call({"simulate", "no-such-file.scn"}).code == 2);
-  CHECK(Call({"explain", "job/x"}).err == "kubectl-sluice: \"explain\" is not supported yet\n");
-  CHECK(Call({"explain", "job/x"}).code == 2);
   CHECK(Call({"nonsense"}).code == 2);
   CHECK(Call({}).code == 2);
 }

@@ -6,6 +6,7 @@
 
 #include "api/codec.h"
 #include "loop/inbox.h"
+#include "loop/questions.h"
 #include "state/recording.h"
 #include "unit/build/builders.h"
 #include "unit/catch.h"
@@ -156,6 +157,35 @@ TEST_CASE("the inbox keeps order, holds its bound and ends when closed") {
   // Nobody waits for what comes after the end.
   CHECK(inbox.TryPush(too_much));
   CHECK(inbox.size() == 0);
+}
+
+TEST_CASE("questions wake the loop, are answered a few at a time, and turned away when too many") {
+  Inbox inbox;
+  Questions questions([&] { inbox.Wake(); });
+  state::World world{state::Settings()};
+  int answered = 0;
+  const auto ask = [&] {
+    return questions.Ask([&](state::World& asked, absl::Time now) {
+      CHECK(&asked == &world);
+      CHECK(now == build::At(5));
+      ++answered;
+    });
+  };
+  for (size_t i = 0; i < Questions::kMostWaiting; ++i) CHECK(ask());
+  CHECK_FALSE(ask());
+  // The wait ends though no event has come.
+  CHECK_FALSE(inbox.Next(absl::InfiniteFuture()).has_value());
+  questions.Answer(world, build::At(5));
+  CHECK(answered == Questions::kMostAtOnce);
+  CHECK_FALSE(inbox.Next(absl::InfiniteFuture()).has_value());  // the rest has woken it again
+  while (answered < static_cast<int>(Questions::kMostWaiting)) {
+    questions.Answer(world, build::At(5));
+  }
+  CHECK(ask());
+  questions.Close();
+  questions.Answer(world, build::At(5));
+  CHECK(answered == static_cast<int>(Questions::kMostWaiting));
+  CHECK_FALSE(ask());
 }
 
 }  // namespace

@@ -6,6 +6,9 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -310,4 +313,113 @@ func TestAway(t *testing.T) {
 	}
 	expect(t, path, waiting+" 0 0")
 	available(t)
+}
+
+// job is a Job as text, for questions about it.
+func job(q harness.Queue, cpu string) string {
+	return fmt.Sprintf(`{"apiVersion": "batch/v1", "kind": "Job",
+"metadata": {"name": "asked", "namespace": %q, "labels": {"kueue.x-k8s.io/queue-name": %q}},
+"spec": {"template": {"spec": {"restartPolicy": "Never", "containers": [{"name": "c", "image": "i",
+"resources": {"requests": {"cpu": %q}}}]}}}}`, q.Namespace, q.Local, cpu)
+}
+
+// TestWhatIf asks the controller about Jobs that do not exist, while others run.
+func TestWhatIf(t *testing.T) {
+	c := harness.Shared
+	available(t)
+	q := c.NewQueue(t, harness.QueueOptions{CPU: "3"})
+	running := c.Submit(t, q, harness.Job{CPU: "2"})
+	c.ExpectSuspended(t, q.Namespace, running, false)
+	path := group + "v1beta2/clusterqueues/" + q.Cluster + "/whatif"
+	question := func(body string) (map[string]any, error) {
+		text, err := c.Kube.Discovery().RESTClient().Post().AbsPath(path).
+			SetHeader("Content-Type", "application/json").Body([]byte(body)).DoRaw(t.Context())
+		answer := map[string]any{}
+		if err == nil {
+			err = json.Unmarshal(text, &answer)
+		}
+		status, _ := answer["status"].(map[string]any)
+		return status, err
+	}
+	harness.Eventually(t, "one that fits", func() error {
+		status, err := question(job(q, "1"))
+		if err == nil && status["admitted"] != true {
+			err = fmt.Errorf("the answer is %v", status)
+		}
+		return err
+	})
+	status, err := question(job(q, "2"))
+	if err != nil || status["admitted"] != false || !strings.Contains(fmt.Sprint(status["explanation"]), "WaitingForQuota") {
+		t.Errorf("one that does not fit: %v, %v", status, err)
+	}
+	if _, err := question(`{"apiVersion": "v1", "kind": "Pod"}`); !apierrors.IsInvalid(err) {
+		t.Errorf("a question about a Pod: %v", err)
+	}
+	jobs, err := c.List(t.Context(), harness.JobKind, q.Namespace, "")
+	if err != nil || len(jobs) != 1 {
+		t.Errorf("%d Jobs are there, %v", len(jobs), err)
+	}
+	workloads, err := c.List(t.Context(), harness.Kueue("Workload"), q.Namespace, "")
+	if err != nil || len(workloads) != 1 {
+		t.Errorf("%d Workloads are there, %v", len(workloads), err)
+	}
+}
+
+// plugin runs kubectl-sluice as administrator.
+func plugin(t *testing.T, input string, arguments ...string) (string, error) {
+	t.Helper()
+	command := exec.CommandContext(t.Context(), filepath.Join(filepath.Dir(harness.Binary()), "kubectl-sluice"), arguments...)
+	command.Env = append(os.Environ(), "KUBECONFIG="+harness.Shared.Kubeconfig)
+	command.Stdin = strings.NewReader(input)
+	out, err := command.CombinedOutput()
+	return string(out), err
+}
+
+// TestPlugin uses kubectl-sluice on the live cluster.
+func TestPlugin(t *testing.T) {
+	c := harness.Shared
+	available(t)
+	q := c.NewQueue(t, harness.QueueOptions{CPU: "2"})
+	running := c.Submit(t, q, harness.Job{CPU: "2"})
+	c.ExpectSuspended(t, q.Namespace, running, false)
+	waiting := c.Submit(t, q, harness.Job{CPU: "1"})
+	c.ExpectWorkload(t, q.Namespace, waiting, "QuotaReserved", "False", "WaitingForQuota")
+	for _, row := range []struct {
+		name      string
+		arguments []string
+		words     []string
+	}{
+		{"queues", []string{"queues"}, []string{q.Cluster, "True"}},
+		{"local queues", []string{"queues", "--local", "-n", q.Namespace}, []string{q.Local, q.Cluster}},
+		{"top", []string{"top", "-o", "yaml"}, []string{"clusterQueue: " + q.Cluster, "waiting: "}},
+		{"explain", []string{"explain", "job", waiting, "-n", q.Namespace}, []string{"Reason: QuotaExceeded", "Position: 0 in", "Would help: 1 more cpu"}},
+		{"forecast", []string{"forecast", "job", waiting, "-n", q.Namespace, "--default-runtime", "1h"}, []string{waiting, "Assumption: nothing else arrives"}},
+		{"complete", []string{"__complete", "explain", "job", "-n", q.Namespace, ""}, []string{waiting}},
+	} {
+		out, err := plugin(t, "", row.arguments...)
+		if err != nil {
+			t.Errorf("%s: %v\n%s", row.name, err, out)
+		}
+		for _, word := range row.words {
+			if !strings.Contains(out, word) {
+				t.Errorf("%s: %q is missing in\n%s", row.name, word, out)
+			}
+		}
+	}
+	out, err := plugin(t, job(q, "1"), "check", "-f", "-")
+	if err == nil || !strings.Contains(out, "It would wait in ClusterQueue "+q.Cluster) {
+		t.Errorf("check: %v\n%s", err, out)
+	}
+	dump, err := plugin(t, "", "dump")
+	if err != nil {
+		t.Fatalf("dump: %v\n%s", err, dump)
+	}
+	file := filepath.Join(t.TempDir(), "cluster.yaml")
+	if err := os.WriteFile(file, []byte(dump), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	out, err = plugin(t, "", "simulate", file, "--default-runtime", "1h", "--set-quota", q.Cluster+"/"+q.Flavor+"/cpu=4", "--compare")
+	if err != nil || !strings.Contains(out, "wait, mean") {
+		t.Errorf("simulate of the dump: %v\n%s", err, out)
+	}
 }

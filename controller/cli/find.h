@@ -1,0 +1,17 @@
+// Which Workload the words on a command line mean.
+#pragma once
+
+#include <absl/status/statusor.h>
+
+#include <string>
+#include <vector>
+
+#include "cli/live.h"
+
+namespace sluice::cli {
+
+// "NAME", "workload NAME", "job NAME", "job/NAME", in the namespace of the scene. NotFound and
+// InvalidArgument name it.
+absl::StatusOr<ObjectKey> FindWorkload(const Scene& scene, const std::vector<std::string>& what);
+
+}  // namespace sluice::cli

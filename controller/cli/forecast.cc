@@ -1,0 +1,212 @@
+#include "cli/forecast.h"
+
+#include <absl/time/clock.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <filesystem>
+#include <optional>
+#include <ostream>
+#include <utility>
+
+#include "api/names.h"
+#include "base/status.h"
+#include "base/time.h"
+#include "cli/find.h"
+#include "cli/forecast_error.h"
+#include "cli/live_trace.h"
+#include "cli/table.h"
+#include "sim/report.h"
+#include "sim/trace_text.h"
+
+namespace sluice::cli {
+namespace {
+
+namespace fs = std::filesystem;
+using api::Json;
+using sim::Micros;
+
+constexpr int kFailed = 1;
+
+// When each workload that waits starts after the dump; -1: never.
+struct Starts {
+  absl::btree_map<ObjectKey, Micros> by_workload;
+  std::string assumption;
+  std::vector<std::string> notes;
+};
+
+absl::StatusOr<Starts> Play(Scene& scene, std::optional<Micros> fallback) {
+  const sim::SourceFile file = ClusterFile(scene.objects, false);
+  ASSIGN_OR_RETURN(const auto cluster, sim::TraceCluster::Load({file}, scene.settings));
+  sim::TraceBuilder builder(*cluster);
+  ASSIGN_OR_RETURN(const RunTimeSources sources,
+                   AddLiveWorkloads(scene.objects, fallback, builder));
+  ASSIGN_OR_RETURN(const sim::Trace trace, builder.Finish());
+  sim::TraceOptions options;
+  options.checkpoint = 0;
+  sim::TraceEngine engine(*cluster, trace, options);
+  RETURN_IF_ERROR(engine.Run());
+  Starts starts;
+  for (size_t i = 0; i < trace.jobs.size(); ++i) {
+    const sim::TraceShape& shape = trace.shapes[trace.jobs[i].shape];
+    const ObjectKey key{cluster->local_queues()[shape.local_queue].key.ns, trace.jobs[i].name};
+    starts.by_workload[key] = engine.outcomes()[i].first_start;
+  }
+  starts.assumption = AssumptionText(sources);
+  starts.notes = scene.objects.notes;
+  return starts;
+}
+
+std::string StartText(const Scene& scene, Micros start) {
+  if (start < 0) return "never";
+  return sluice::FormatTime(scene.objects.taken + absl::Microseconds(start));
+}
+
+// The workloads that are asked about, in the order of their start.
+std::vector<std::pair<ObjectKey, Micros>> Selected(const Scene& scene, const Starts& starts,
+                                                   const std::optional<ObjectKey>& only) {
+  std::vector<std::pair<ObjectKey, Micros>> rows;
+  for (const auto& [key, start] : starts.by_workload) {
+    const auto workload = scene.world->workloads().Find(key);
+    const bool waits =
+        workload != nullptr && !api::IsTrue(workload->status.conditions, api::kQuotaReserved);
+    if (!waits || (only && key != *only)) continue;
+    rows.emplace_back(key, start);
+  }
+  const auto rank = [](Micros start) { return start < 0 ? sim::kMaxMicros : start; };
+  std::sort(rows.begin(), rows.end(), [&](const auto& a, const auto& b) {
+    return std::pair(rank(a.second), a.first) < std::pair(rank(b.second), b.first);
+  });
+  return rows;
+}
+
+absl::Status Show(const ForecastOptions& options, std::ostream& out, std::ostream& err) {
+  std::optional<Micros> fallback;
+  if (!options.default_runtime.empty()) {
+    const absl::StatusOr<Micros> runtime = sim::ParseMicros(options.default_runtime);
+    if (!runtime.ok()) return Annotate(runtime.status(), "--default-runtime");
+    fallback = *runtime;
+  }
+  ASSIGN_OR_RETURN(Scene scene, OpenScene(options.connect, absl::Now()));
+  std::optional<ObjectKey> only;
+  if (!options.what.empty()) {
+    ASSIGN_OR_RETURN(only, FindWorkload(scene, options.what));
+  }
+  ASSIGN_OR_RETURN(const Starts starts, Play(scene, fallback));
+  for (const std::string& note : starts.notes) err << "note: " << note << '\n';
+  const auto rows = Selected(scene, starts, only);
+  if (only && rows.empty()) {
+    return NotFound("Workload {} does not wait in a queue: see `explain`", only->ToString());
+  }
+  Table table({"NAMESPACE", "NAME", "CLUSTERQUEUE", "START", "WAIT"});
+  Json items = Json::MakeArray();
+  for (const auto& [key, start] : rows) {
+    const auto workload = scene.world->workloads().Find(key);
+    const std::string queue = scene.world->ClusterQueueOf(*workload);
+    const std::string wait = start < 0 ? "" : sim::ShortTime(static_cast<double>(start));
+    table.Add({key.ns, key.name, queue, StartText(scene, start), wait},
+              start < 0 ? Tone::kBad : Tone::kPlain, 3);
+    Json item =
+        Json::MakeObject({{"namespace", key.ns}, {"name", key.name}, {"clusterQueue", queue}});
+    if (start >= 0) item.Set("start", StartText(scene, start));
+    items.Append(std::move(item));
+  }
+  const std::string& format = options.output.format;
+  if (format == "json" || format == "yaml") {
+    out << Structured(Json::MakeObject({{"assumption", starts.assumption}, {"items", items}}),
+                      format);
+    return absl::OkStatus();
+  }
+  if (rows.empty()) {
+    out << "nothing waits\n";
+  } else {
+    out << table.Text(options.output.colours);
+  }
+  out << "Assumption: " << starts.assumption << ".\n";
+  return absl::OkStatus();
+}
+
+// ---- --measure
+
+absl::StatusOr<ReplayInput> ReadReplay(const ForecastOptions& options) {
+  ReplayInput input;
+  std::vector<std::string> traces = options.traces;
+  std::vector<std::string> manifests;
+  if (fs::is_directory(options.measure)) {
+    for (const fs::directory_entry& entry : fs::directory_iterator(options.measure)) {
+      const std::string path = entry.path().string();
+      const std::string extension = entry.path().extension().string();
+      if (extension == ".yaml" || extension == ".yml") manifests.push_back(path);
+      if (options.traces.empty() && (extension == ".csv" || extension == ".jsonl")) {
+        traces.push_back(path);
+      }
+    }
+    std::sort(manifests.begin(), manifests.end());
+    std::sort(traces.begin(), traces.end());
+  } else {
+    manifests = {options.measure};
+  }
+  for (const std::string& path : manifests) {
+    ASSIGN_OR_RETURN(std::string text, ReadText(path));
+    input.manifests.push_back({path, std::move(text)});
+  }
+  for (const std::string& path : traces) {
+    if (!path.ends_with(".csv") && !path.ends_with(".jsonl")) {
+      return InvalidArgument("{}: forecasts are measured with traces in .csv or .jsonl", path);
+    }
+    ASSIGN_OR_RETURN(std::string text, ReadText(path));
+    input.traces.push_back({path, std::move(text)});
+  }
+  if (input.manifests.empty())
+    return InvalidArgument("{}: there are no manifests", options.measure);
+  if (!options.connect.config.empty()) {
+    ASSIGN_OR_RETURN(const std::string text, ReadText(options.connect.config));
+    ASSIGN_OR_RETURN(input.settings, SettingsOf(text, options.connect.config));
+  }
+  input.samples = options.samples;
+  input.mean_runtime = options.mean_runtime;
+  return input;
+}
+
+absl::Status Measure(const ForecastOptions& options, std::ostream& out) {
+  ASSIGN_OR_RETURN(const ReplayInput input, ReadReplay(options));
+  ASSIGN_OR_RETURN(const ForecastError error, MeasureForecast(input));
+  const std::string& format = options.output.format;
+  if (format == "json" || format == "yaml") {
+    out << Structured(ErrorJson(error), format);
+  } else {
+    out << ErrorText(error);
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+void AddForecastOptions(CLI::App& command, ForecastOptions& options) {
+  AddConnectOptions(command, options.connect);
+  AddOutputOptions(command, options.output);
+  command.add_option("what", options.what, "[workload|job] NAME; all that waits when absent")
+      ->expected(0, 2);
+  command.add_option(
+      "--default-runtime", options.default_runtime,
+      "How long workloads run of which nothing is known; they never end when absent");
+  command.add_option("--measure", options.measure,
+                     "Replay a trace on these manifests (file or directory), and print how far "
+                     "forecasts were from the real starts");
+  command.add_option("--trace", options.traces, "Trace (.csv, .jsonl) for --measure");
+  command.add_option("--samples", options.samples, "Forecasts to be made by --measure")
+      ->check(CLI::Range(1, 100000));
+  command.add_flag(
+      "--mean-runtime", options.mean_runtime,
+      "With --measure: run times are not known, only the mean of what finished before");
+}
+
+int Forecast(const ForecastOptions& options, std::ostream& out, std::ostream& err) {
+  const absl::Status status =
+      options.measure.empty() ? Show(options, out, err) : Measure(options, out);
+  if (status.ok()) return 0;
+  err << std::string(status.message()) << '\n';
+  return kFailed;
+}
+
+}  // namespace sluice::cli

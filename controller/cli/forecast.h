@@ -1,0 +1,31 @@
+// kubectl-sluice forecast: when what waits will start, and how good such forecasts are.
+//
+// A forecast plays the cluster on from now, in virtual time, by the code that decides. It rests on
+// an assumption, which is always printed: nothing else arrives, and workloads end when their
+// annotations, limits or the mean of finished ones say. `--measure` replays a trace, makes the
+// forecast for workloads at the instant of their arrival, and compares it with their real start.
+#pragma once
+
+#include <iosfwd>
+#include <string>
+#include <vector>
+
+#include "cli/queues.h"
+
+namespace sluice::cli {
+
+struct ForecastOptions {
+  ConnectOptions connect;
+  OutputOptions output;
+  std::vector<std::string> what;  // [workload|job] NAME; empty: everything that waits
+  std::string default_runtime;
+  // --measure
+  std::string measure;  // manifests or a directory
+  std::vector<std::string> traces;
+  int samples = 100;
+  bool mean_runtime = false;
+};
+void AddForecastOptions(CLI::App& command, ForecastOptions& options);
+int Forecast(const ForecastOptions& options, std::ostream& out, std::ostream& err);
+
+}  // namespace sluice::cli

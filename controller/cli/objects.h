@@ -1,0 +1,48 @@
+// ClusterObjects: the objects of a cluster that decisions depend on, from the API server or from a
+// file that `kubectl sluice dump` wrote.
+//
+// A World built of them is the one the controller has: nothing that matters lives only in its
+// memory. So every question about a cluster can be answered here, by the code that decides.
+// Plain values; single thread.
+#pragma once
+
+#include <absl/container/btree_map.h>
+#include <absl/status/statusor.h>
+#include <absl/time/time.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "api/json.h"
+#include "api/kind.h"
+#include "state/settings.h"
+#include "state/world.h"
+
+namespace sluice::cli {
+
+// On a dump: when it was taken.
+inline constexpr char kTakenAt[] = "sluice.dev/taken-at";
+
+struct ClusterObjects {
+  absl::Time taken;
+  std::string source;  // for messages
+  absl::btree_map<api::Kind, std::vector<api::Json>> kinds;
+  std::vector<std::string> notes;  // what could not be read, and what that means
+};
+
+// The kinds that a dump has. Jobs and pods are left out: their Workloads say all that decides.
+std::vector<api::Kind> DumpedKinds();
+
+// A YAML or JSON file of documents and Lists. An error names the line. Without the annotation of a
+// dump the objects count as read at `now`.
+absl::StatusOr<ClusterObjects> ParseObjects(const std::string& source, const std::string& text,
+                                            absl::Time now);
+// Whether a text was written by DumpText.
+bool IsDump(const std::string& text);
+std::string DumpText(const ClusterObjects& objects);
+
+// Objects that cannot be read become notes.
+std::unique_ptr<state::World> WorldOf(ClusterObjects& objects, const state::Settings& settings);
+
+}  // namespace sluice::cli

@@ -1,0 +1,252 @@
+#include "cli/queues.h"
+
+#include <absl/time/clock.h>
+
+#include <CLI/CLI.hpp>
+#include <functional>
+#include <ostream>
+#include <utility>
+
+#include "api/names.h"
+#include "base/status.h"
+#include "cli/table.h"
+
+namespace sluice::cli {
+namespace {
+
+using api::Json;
+
+constexpr int kFailed = 1;
+
+struct Shown {
+  Table table;
+  Json items;
+};
+
+std::string Amount(const ResourceName& resource, int64_t amount) {
+  return QuantityOf(resource, amount).ToString();
+}
+
+std::string UsageText(const state::World& world, const api::ClusterQueue& queue) {
+  std::string text;
+  for (const api::ResourceGroup& group : queue.spec.resource_groups) {
+    for (const api::FlavorQuotas& flavor : group.flavors) {
+      for (const api::ResourceQuota& quota : flavor.resources) {
+        const FlavorResource cell{flavor.name, quota.name};
+        const std::string& name = queue.metadata.name;
+        text += fmt::format("{}{}/{} {}/{}", text.empty() ? "" : ", ", flavor.name, quota.name,
+                            Amount(quota.name, world.tree().Usage(name, cell)),
+                            Amount(quota.name, world.tree().Nominal(name, cell)));
+      }
+    }
+  }
+  return text;
+}
+
+Shown ClusterQueues(const state::World& world, bool wide) {
+  std::vector<std::string> columns = {"NAME",    "COHORT",    "STRATEGY", "ACTIVE",
+                                      "PENDING", "RESERVING", "ADMITTED"};
+  if (wide) columns.insert(columns.end(), {"REASON", "USAGE"});
+  Shown shown{Table(columns), Json::MakeArray()};
+  for (const auto& [key, queue] : world.cluster_queues().all()) {
+    const state::QueueActivity activity = world.ActivityOf(key.name);
+    const state::QueueTotals& totals = world.ClusterQueueTotals(key.name);
+    const queueing::PendingCounts pending = world.queues().Pending(key.name);
+    const bool strict = queueing::StrategyOf(*queue) == queueing::QueueingStrategy::kStrictFifo;
+    const std::string usage = UsageText(world, *queue);
+    std::vector<std::string> cells = {key.name,
+                                      queue->spec.cohort_name,
+                                      strict ? "StrictFIFO" : "BestEffortFIFO",
+                                      activity.active ? "True" : "False",
+                                      std::to_string(pending.Total()),
+                                      std::to_string(totals.reserving),
+                                      std::to_string(totals.admitted)};
+    if (wide) cells.insert(cells.end(), {activity.active ? "" : activity.reason, usage});
+    shown.table.Add(std::move(cells), activity.active ? Tone::kGood : Tone::kBad, 3);
+    Json item = Json::MakeObject({{"name", key.name},
+                                  {"cohort", queue->spec.cohort_name},
+                                  {"strategy", strict ? "StrictFIFO" : "BestEffortFIFO"},
+                                  {"active", activity.active},
+                                  {"pending", pending.Total()},
+                                  {"reserving", totals.reserving},
+                                  {"admitted", totals.admitted},
+                                  {"usage", usage}});
+    if (!activity.active) {
+      item.Set("reason", activity.reason);
+      item.Set("message", activity.message);
+    }
+    shown.items.Append(std::move(item));
+  }
+  return shown;
+}
+
+Shown LocalQueues(const state::World& world, const std::string& ns) {
+  Shown shown{
+      Table({"NAMESPACE", "NAME", "CLUSTERQUEUE", "ACTIVE", "PENDING", "RESERVING", "ADMITTED"}),
+      Json::MakeArray()};
+  for (const auto& [key, queue] : world.local_queues().all()) {
+    if (!ns.empty() && key.ns != ns) continue;
+    const bool active = world.LocalQueueActive(key);
+    const state::QueueTotals& totals = world.LocalQueueTotals(key);
+    const int64_t pending = world.queues().PendingOfLocalQueue(key).Total();
+    shown.table.Add({key.ns, key.name, queue->spec.cluster_queue, active ? "True" : "False",
+                     std::to_string(pending), std::to_string(totals.reserving),
+                     std::to_string(totals.admitted)},
+                    active ? Tone::kGood : Tone::kBad, 3);
+    shown.items.Append(Json::MakeObject({{"namespace", key.ns},
+                                         {"name", key.name},
+                                         {"clusterQueue", queue->spec.cluster_queue},
+                                         {"active", active},
+                                         {"pending", pending},
+                                         {"reserving", totals.reserving},
+                                         {"admitted", totals.admitted}}));
+  }
+  return shown;
+}
+
+// What the workloads that wait in a ClusterQueue ask for, by resource.
+absl::btree_map<ResourceName, int64_t> Waiting(const state::World& world, const std::string& name) {
+  absl::btree_map<ResourceName, int64_t> waiting;
+  for (const queueing::PendingWorkload& pending : world.queues().Snapshot(name)) {
+    for (const queueing::PodSetRequests& pod_set : pending.info->requests) {
+      for (const auto& [resource, amount] : pod_set.total) {
+        waiting[resource] = SaturatingAdd(waiting[resource], amount);
+      }
+    }
+  }
+  return waiting;
+}
+
+// Balances of fair-share credits by account, where the cluster has accounts.
+absl::btree_map<std::string, std::string> Balances(Scene& scene) {
+  absl::btree_map<std::string, std::string> balances;
+  if (scene.connection == nullptr) return balances;
+  const auto list = scene.connection->Ask("/apis/sluice.dev/v1alpha1/creditaccounts");
+  const Json* items = list.ok() ? list->Find("items") : nullptr;
+  if (items == nullptr) return balances;
+  for (const Json& item : items->AsArray()) {
+    balances[item.GetString("metadata", "name")] = item.GetString("status", "balance");
+  }
+  return balances;
+}
+
+Shown Usage(Scene& scene) {
+  const state::World& world = *scene.world;
+  const auto balances = Balances(scene);
+  std::vector<std::string> columns = {"CLUSTERQUEUE", "COHORT",   "FLAVOR", "RESOURCE", "NOMINAL",
+                                      "USED",         "BORROWED", "FREE",   "WAITING",  "SHARE"};
+  if (!balances.empty()) columns.push_back("BALANCE");
+  Shown shown{Table(columns), Json::MakeArray()};
+  for (const auto& [key, queue] : world.cluster_queues().all()) {
+    const std::string& name = key.name;
+    const quota::Node* node = world.tree().FindQueue(name);
+    const bool sound = node != nullptr && quota::Tree::Sound(*node);
+    const quota::Share share = sound ? world.tree().ShareOf(*node) : quota::Share();
+    const auto waiting = Waiting(world, name);
+    const auto balance = balances.find("cq-" + name);
+    for (const api::ResourceGroup& group : queue->spec.resource_groups) {
+      for (const api::FlavorQuotas& flavor : group.flavors) {
+        for (const api::ResourceQuota& quota : flavor.resources) {
+          const FlavorResource cell{flavor.name, quota.name};
+          const auto amount = [&](int64_t value) { return Amount(quota.name, value); };
+          const auto wanted = waiting.find(quota.name);
+          const int64_t borrowed = world.tree().Borrowed(name, cell);
+          const std::string share_text =
+              share.IsInfinite()
+                  ? "infinite"
+                  : fmt::format("{:.3f}", static_cast<double>(share.Rounded()) / 1000);
+          std::vector<std::string> cells = {name,
+                                            queue->spec.cohort_name,
+                                            flavor.name,
+                                            quota.name,
+                                            amount(world.tree().Nominal(name, cell)),
+                                            amount(world.tree().Usage(name, cell)),
+                                            amount(borrowed),
+                                            amount(world.tree().Available(name, cell)),
+                                            amount(wanted == waiting.end() ? 0 : wanted->second),
+                                            share_text};
+          Json item = Json::MakeObject();
+          static constexpr const char* kKeys[] = {"clusterQueue", "cohort", "flavor",   "resource",
+                                                  "nominal",      "used",   "borrowed", "free",
+                                                  "waiting",      "share"};
+          for (size_t i = 0; i < cells.size(); ++i) item.Set(kKeys[i], cells[i]);
+          if (!balances.empty()) {
+            cells.push_back(balance == balances.end() ? "" : balance->second);
+            item.Set("balance", cells.back());
+          }
+          shown.table.Add(std::move(cells), borrowed > 0 ? Tone::kWarning : Tone::kPlain, 6);
+          shown.items.Append(std::move(item));
+        }
+      }
+    }
+  }
+  return shown;
+}
+
+// Prints what `make` gives, once or again and again.
+int Print(const QueuesOptions& options, const std::function<Shown(Scene&)>& make, std::ostream& out,
+          std::ostream& err) {
+  const OutputOptions& output = options.output;
+  for (int round = 0;;) {
+    absl::StatusOr<Scene> scene = OpenScene(options.connect, absl::Now());
+    if (!scene.ok()) {
+      err << std::string(scene.status().message()) << '\n';
+      return kFailed;
+    }
+    if (round == 0) {
+      for (const std::string& note : scene->objects.notes) err << "note: " << note << '\n';
+    }
+    const Shown shown = make(*scene);
+    if (output.watch && output.colours) out << "\x1b[H\x1b[2J";
+    if (output.format == "json" || output.format == "yaml") {
+      out << Structured(Json::MakeObject({{"items", shown.items}}), output.format);
+    } else if (shown.table.empty()) {
+      err << "there are no queues\n";
+    } else {
+      out << shown.table.Text(output.colours);
+    }
+    out.flush();
+    if (!output.watch || ++round == output.rounds) return 0;
+    absl::SleepFor(absl::Seconds(output.interval));
+  }
+}
+
+}  // namespace
+
+void AddOutputOptions(CLI::App& command, OutputOptions& output) {
+  command.add_option("-o,--output", output.format, "How it is printed")
+      ->check(CLI::IsMember({"wide", "json", "yaml"}));
+  command.add_flag("-w,--watch", output.watch, "Print it again and again");
+  command.add_option("--interval", output.interval, "Seconds between two prints of --watch")
+      ->check(CLI::Range(0.0, 86400.0));
+  command.add_option("--rounds", output.rounds, "End --watch after so many prints")
+      ->check(CLI::NonNegativeNumber);
+}
+
+void AddQueuesOptions(CLI::App& command, QueuesOptions& options) {
+  AddConnectOptions(command, options.connect);
+  AddOutputOptions(command, options.output);
+  command.add_flag("--local", options.local,
+                   "LocalQueues (of one namespace with -n, else of all) and not ClusterQueues");
+}
+
+void AddTopOptions(CLI::App& command, QueuesOptions& options) {
+  AddConnectOptions(command, options.connect);
+  AddOutputOptions(command, options.output);
+}
+
+int Queues(const QueuesOptions& options, std::ostream& out, std::ostream& err) {
+  return Print(
+      options,
+      [&](Scene& scene) {
+        return options.local ? LocalQueues(*scene.world, options.connect.ns)
+                             : ClusterQueues(*scene.world, options.output.format == "wide");
+      },
+      out, err);
+}
+
+int Top(const QueuesOptions& options, std::ostream& out, std::ostream& err) {
+  return Print(options, Usage, out, err);
+}
+
+}  // namespace sluice::cli

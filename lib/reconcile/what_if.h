@@ -1,0 +1,62 @@
+// WhatIf: what would happen to a job or Workload if it were created now; nothing is created.
+//
+// Answered by the code that decides, from the World as it is at that moment: one assignment with
+// its searches for preemption, and a look at the workloads that wait before it. Only usage in the
+// quota tree is changed, through an overlay that is undone before the answer is given.
+//
+// Contract: pure; the World is as before on return. InvalidArgument for an object that cannot be a
+// workload, NotFound for a queue that does not exist. O(pending in the ClusterQueue) beside the
+// assignment.
+//
+//   ASSIGN_OR_RETURN(const WhatIf answer, AskWhatIf(world, job, "team-a", now));
+#pragma once
+
+#include <absl/status/statusor.h>
+#include <absl/time/time.h>
+
+#include <string>
+#include <vector>
+
+#include "admission/explain.h"
+#include "api/json.h"
+#include "state/world.h"
+
+namespace sluice::reconcile {
+
+struct WhatIfVictim {
+  ObjectKey workload;
+  std::string cluster_queue;
+  absl::Duration ran = absl::ZeroDuration();
+  // What it would have to do again: since its last checkpoint as far as one is known, and the time
+  // to start again.
+  absl::Duration lost = absl::ZeroDuration();
+  ResourceName resource;  // GPUs where it has some, else CPUs
+  int64_t amount = 0;     // of that resource, in quota units
+};
+
+struct WhatIf {
+  ObjectKey workload;  // the name that it would have
+  std::string cluster_queue;
+  ObjectKey local_queue;
+  bool admitted = false;          // at once, without anybody's harm
+  bool after_preemption = false;  // when the victims are gone
+  std::vector<WhatIfVictim> victims;
+  admission::ExplanationTree tree;
+};
+
+// A batch/v1 Job or a Workload, or an object whose spec is one of these. `cluster_queue`: where it
+// would go; "" is where its LocalQueue points to.
+absl::StatusOr<WhatIf> AskWhatIf(state::World& world, const api::Json& object,
+                                 const std::string& cluster_queue, absl::Time now);
+
+// The `status` of an answer.
+api::Json WhatIfJson(const WhatIf& answer);
+std::string WhatIfText(const WhatIf& answer);
+
+// What a workload that is evicted now has to do again: the time since its last checkpoint or, where
+// none is known, since its start; annotations sluice.dev/last-checkpoint,
+// sluice.dev/checkpoint-interval and sluice.dev/restart-cost. A checkpoint in the future counts as
+// none.
+absl::Duration LostTime(const api::Workload& workload, absl::Time start, absl::Time now);
+
+}  // namespace sluice::reconcile

@@ -1,0 +1,371 @@
+#include <fstream>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "api/json.h"
+#include "cli/cli.h"
+#include "cli/objects.h"
+#include "unit/catch.h"
+
+namespace sluice::cli {
+namespace {
+
+struct Outcome {
+  int code;
+  std::string out;
+  std::string err;
+};
+
+Outcome Call(std::vector<std::string> arguments, bool terminal = false) {
+  std::vector<const char*> argv = {"kubectl-sluice"};
+  for (const std::string& argument : arguments) argv.push_back(argument.c_str());
+  std::ostringstream out;
+  std::ostringstream err;
+  const int code = Run(static_cast<int>(argv.size()), argv.data(), out, err, terminal);
+  return {code, out.str(), err.str()};
+}
+
+constexpr char kCluster[] = R"(apiVersion: v1
+kind: List
+metadata: {annotations: {sluice.dev/taken-at: "2026-01-01T01:00:00Z"}}
+items:
+- {apiVersion: v1, kind: Namespace, metadata: {name: team}}
+- {apiVersion: kueue.x-k8s.io/v1beta2, kind: ResourceFlavor, metadata: {name: f}}
+- apiVersion: kueue.x-k8s.io/v1beta2
+  kind: ClusterQueue
+  metadata: {name: a}
+  spec:
+    cohortName: org
+    namespaceSelector: {}
+    resourceGroups:
+    - coveredResources: [cpu]
+      flavors: [{name: f, resources: [{name: cpu, nominalQuota: 4}]}]
+- apiVersion: kueue.x-k8s.io/v1beta2
+  kind: ClusterQueue
+  metadata: {name: b}
+  spec:
+    cohortName: org
+    namespaceSelector: {}
+    stopPolicy: Hold
+    resourceGroups:
+    - coveredResources: [cpu]
+      flavors: [{name: f, resources: [{name: cpu, nominalQuota: 4}]}]
+- {apiVersion: kueue.x-k8s.io/v1beta2, kind: LocalQueue, metadata: {name: q, namespace: team}, spec: {clusterQueue: a}}
+- {apiVersion: kueue.x-k8s.io/v1beta2, kind: LocalQueue, metadata: {name: held, namespace: team}, spec: {clusterQueue: b}}
+- apiVersion: kueue.x-k8s.io/v1beta2
+  kind: Workload
+  metadata: {name: running, namespace: team, uid: u1, creationTimestamp: "2026-01-01T00:00:00Z"}
+  spec: &large
+    queueName: q
+    podSets:
+    - name: main
+      count: 1
+      template: {spec: {restartPolicy: Never, containers: [{name: c, image: i, resources: {requests: {cpu: 6}}}]}}
+  status:
+    conditions:
+    - {type: QuotaReserved, status: "True", reason: QuotaReserved, message: "", lastTransitionTime: "2026-01-01T00:10:00Z"}
+    - {type: Admitted, status: "True", reason: Admitted, message: "", lastTransitionTime: "2026-01-01T00:10:00Z"}
+    admission:
+      clusterQueue: a
+      podSetAssignments: [{name: main, count: 1, flavors: {cpu: f}, resourceUsage: {cpu: 6}}]
+- apiVersion: kueue.x-k8s.io/v1beta2
+  kind: Workload
+  metadata:
+    name: waiting
+    namespace: team
+    uid: u2
+    creationTimestamp: "2026-01-01T00:20:00Z"
+    ownerReferences: [{apiVersion: batch/v1, kind: Job, name: train, uid: j1, controller: true}]
+  spec: *large
+- apiVersion: kueue.x-k8s.io/v1beta2
+  kind: Workload
+  metadata: {name: stopped, namespace: team, uid: u3, creationTimestamp: "2026-01-01T00:20:00Z"}
+  spec:
+    queueName: held
+    podSets:
+    - name: main
+      count: 1
+      template: {spec: {restartPolicy: Never, containers: [{name: c, image: i, resources: {requests: {cpu: 1}}}]}}
+)";
+
+std::string ClusterFile() {
+  const std::string path = "questions_test_cluster.yaml";
+  std::ofstream(path) << kCluster;
+  return path;
+}
+
+TEST_CASE("queues as a table, and as data") {
+  const std::string file = ClusterFile();
+  const Outcome table = Call({"queues", "--from", file});
+  CHECK(table.err == "");
+  CHECK(table.code == 0);
+  CHECK(table.out ==
+        "NAME   COHORT   STRATEGY         ACTIVE   PENDING   RESERVING   ADMITTED\n"
+        "a      org      BestEffortFIFO   True     1         1           1\n"
+        "b      org      BestEffortFIFO   False    1         0           0\n");
+  const Outcome wide = Call({"queues", "--from", file, "-o", "wide"});
+  CHECK(wide.out.find("f/cpu 6/4") != std::string::npos);
+  CHECK(wide.out.find("Stopped") != std::string::npos);
+  const auto json = api::ParseJson(Call({"queues", "--from", file, "-o", "json"}).out);
+  REQUIRE(json.ok());
+  CHECK(json->Find("items")->AsArray().size() == 2);
+  CHECK(json->Find("items")->AsArray()[1].GetString("reason") == "Stopped");
+  const Outcome local = Call({"queues", "--from", file, "--local", "-o", "yaml"});
+  CHECK(local.out.find("clusterQueue: a") != std::string::npos);
+  CHECK(Call({"queues", "--from", file, "--local", "-n", "other"}).err == "there are no queues\n");
+}
+
+TEST_CASE("colours are for terminals only") {
+  const std::string file = ClusterFile();
+  CHECK(Call({"queues", "--from", file}).out.find('\x1b') == std::string::npos);
+  const std::string coloured = Call({"queues", "--from", file}, true).out;
+  CHECK(coloured.find("\x1b[32mTrue\x1b[0m     1") != std::string::npos);
+  CHECK(coloured.find("\x1b[31mFalse\x1b[0m") != std::string::npos);
+  CHECK(Call({"queues", "--from", file, "-o", "json"}, true).out.find('\x1b') == std::string::npos);
+}
+
+TEST_CASE("top says who uses what") {
+  const Outcome top = Call({"top", "--from", ClusterFile()});
+  CHECK(top.err == "");
+  CHECK(top.out ==
+        "CLUSTERQUEUE   COHORT   FLAVOR   RESOURCE   NOMINAL   USED   BORROWED   FREE   WAITING   "
+        "SHARE\n"
+        "a              org      f        cpu        4         6      2          2      6         "
+        "0.250\n"
+        "b              org      f        cpu        4         0      0          2      1         "
+        "0.000\n");
+}
+
+TEST_CASE("watch prints as often as it is told to") {
+  const Outcome watched =
+      Call({"top", "--from", ClusterFile(), "--watch", "--interval", "0", "--rounds", "3"});
+  size_t headers = 0;
+  for (size_t at = 0; (at = watched.out.find("CLUSTERQUEUE", at)) != std::string::npos; ++at) {
+    ++headers;
+  }
+  CHECK(headers == 3);
+}
+
+TEST_CASE("explain gives a word, a position, what would help, and the whole story") {
+  const std::string file = ClusterFile();
+  const Outcome job = Call({"explain", "job", "train", "-n", "team", "--from", file});
+  CHECK(job.err == "");
+  CHECK(job.out.find("Reason: QuotaExceeded\n") == 0);
+  CHECK(job.out.find("Position: 0 in its ClusterQueue, 0 in its LocalQueue\n") !=
+        std::string::npos);
+  CHECK(job.out.find("Would help: 4 more cpu in flavor f of Cohort org\n") != std::string::npos);
+  CHECK(job.out.find("Workload team/waiting in ClusterQueue a") != std::string::npos);
+  CHECK(Call({"explain", "waiting", "-n", "team", "--from", file}).out == job.out);
+  CHECK(Call({"explain", "job/train", "-n", "team", "--from", file}).out == job.out);
+  const auto json = api::ParseJson(
+      Call({"explain", "workload", "waiting", "-n", "team", "--from", file, "-o", "json"}).out);
+  REQUIRE(json.ok());
+  CHECK(json->GetString("structuredReason") == "QuotaExceeded");
+  CHECK(json->Find("positionInClusterQueue")->AsInt(-1) == 0);
+
+  CHECK(Call({"explain", "stopped", "-n", "team", "--from", file})
+            .out.find("Reason: QueueStopped\n") == 0);
+  CHECK(Call({"explain", "running", "-n", "team", "--from", file}).out.find("Reason: Admitted\n") ==
+        0);
+  const Outcome none = Call({"explain", "nothing", "-n", "team", "--from", file});
+  CHECK(none.code == 1);
+  CHECK(none.err.find("Workload team/nothing does not exist in questions_test_cluster.yaml") == 0);
+  CHECK(Call({"explain", "job", "nothing", "-n", "team", "--from", file}).err ==
+        "Job team/nothing has no Workload\n");
+  CHECK(Call({"explain", "pod", "x", "-n", "team", "--from", file}).err ==
+        "pod: only workloads and jobs can be asked about\n");
+}
+
+TEST_CASE("a dump is read back as it was") {
+  const Outcome first = Call({"dump", "--from", ClusterFile()});
+  CHECK(first.err == "");
+  CHECK(IsDump(first.out));
+  const std::string again = "questions_test_dump.yaml";
+  std::ofstream(again) << first.out;
+  CHECK(Call({"dump", "--from", again}).out == first.out);
+  CHECK(Call({"top", "--from", again}).out == Call({"top", "--from", ClusterFile()}).out);
+}
+
+TEST_CASE("what cannot be read is named") {
+  const std::string broken = "questions_test_broken.yaml";
+  std::ofstream(broken) << "a: [\n";
+  const Outcome outcome = Call({"queues", "--from", broken});
+  CHECK(outcome.code == 1);
+  CHECK(outcome.err.find(broken) == 0);
+  CHECK(Call({"queues", "--from", "no-such-file"}).err == "no-such-file: cannot be read\n");
+  std::ofstream(broken) << "{apiVersion: kueue.x-k8s.io/v1beta2, kind: ClusterQueue, metadata: "
+                           "{name: x}, spec: {resourceGroups: 5}}\n";
+  const Outcome rejected = Call({"queues", "--from", broken});
+  CHECK(rejected.err.find("note: ClusterQueue x cannot be read and is left out") == 0);
+  CHECK(Call({"queues", "--output", "xml"}).code == 2);
+  CHECK(Call({"queues", "--kubeconfig", "no-such-file"}).err.find("no-such-file") !=
+        std::string::npos);
+}
+
+TEST_CASE("completion") {
+  CHECK(Call({"completion", "bash"}).out.find("complete -o default -F _kubectl_sluice") !=
+        std::string::npos);
+  CHECK(Call({"completion", "zsh"}).out.find("#compdef kubectl-sluice") == 0);
+  CHECK(Call({"completion", "fish"}).out.find("complete -c kubectl-sluice") != std::string::npos);
+  CHECK(Call({"completion", "csh"}).code == 2);
+  CHECK(Call({"__complete", "qu"}).out == "queues\n");
+  CHECK(Call({"__complete", "queues", "--wa"}).out == "--watch\n");
+  CHECK(Call({"__complete", "top", "-o", "j"}).out == "json\n");
+  CHECK(Call({"__complete", "nothing", "x"}).out == "");
+}
+
+TEST_CASE("simulate goes on from a dump, and answers what if") {
+  const std::string file = ClusterFile();
+  const Outcome live = Call({"simulate", file, "--default-runtime", "2h"});
+  CHECK(live.err == "");
+  CHECK(live.code == 0);
+  // The running one has 1h10m left, then the other one runs for two hours; the third is stopped.
+  CHECK(live.out.find("3h10m0s from 2026-01-01T01:00:00Z: 2 finished") != std::string::npos);
+  CHECK(live.out.find("note: nothing else arrives, no preempted work is lost, and workloads end: 3 "
+                      "by the default runtime") != std::string::npos);
+  const std::string page = "questions_test_compare.html";
+  const Outcome compared = Call({"simulate", file, "--default-runtime", "2h", "--set-quota",
+                                 "a/f/cpu=12", "--compare", "--html", page});
+  CHECK(compared.err == "");
+  CHECK(compared.out.find("METRIC") != std::string::npos);
+  CHECK(compared.out.find("wait, mean") != std::string::npos);
+  CHECK(compared.out.find("-100.0%") != std::string::npos);
+  std::stringstream text;
+  text << std::ifstream(page).rdbuf();
+  CHECK(text.str().find("<td>wait, mean</td>") != std::string::npos);
+
+  CHECK(Call({"simulate", file, "--add-nodes", "3"})
+            .err.find("--add-nodes: the simulation of a "
+                      "trace does not place pods") == 0);
+  CHECK(Call({"simulate", file, "--drain", "n1"}).err.find("--drain: ") == 0);
+  CHECK(Call({"simulate", file, "--set-quota", "a/f/gpu=1"}).err ==
+        "--set-quota: ClusterQueue a has no quota for gpu in flavor f\n");
+  CHECK(Call({"simulate", file, "--set-quota", "a=1"}).code == 2);
+  CHECK(Call({"simulate", file, "--set-quota", "a/f/cpu=many"}).code == 2);
+  CHECK(Call({"simulate", file, "--remove-policy", "credits"}).err.find("--remove-policy: ") == 0);
+  CHECK(Call({"simulate", file, "--compare"}).err.find("--compare: nothing is changed") == 0);
+  const Outcome borrowing = Call(
+      {"simulate", file, "--default-runtime", "2h", "--remove-policy", "borrowing:a", "--compare"});
+  CHECK(borrowing.err == "");
+  CHECK(borrowing.out.find("finished             2         0") != std::string::npos);
+}
+
+TEST_CASE("two clusters under one trace") {
+  const Outcome compared = Call({"simulate", SLUICE_SOURCE_DIR "/examples/simulate",
+                                 "--remove-policy", "preemption", "--compare"});
+  CHECK(compared.err == "");
+  CHECK(compared.out.find("preemptions") != std::string::npos);
+  const Outcome same = Call({"simulate", SLUICE_SOURCE_DIR "/examples/simulate", "--against",
+                             SLUICE_SOURCE_DIR "/examples/simulate/cluster.yaml"});
+  CHECK(same.err == "");
+  CHECK(same.out.find('%') != std::string::npos);
+  CHECK(same.out.find("+") == std::string::npos);
+}
+
+std::string JobFile(const std::string& cpu, const std::string& more = "") {
+  const std::string path = "questions_test_job.yaml";
+  std::ofstream(path) << "apiVersion: batch/v1\nkind: Job\nmetadata: {name: new, namespace: team, "
+                         "labels: {kueue.x-k8s.io/queue-name: q}}\nspec:\n  parallelism: 1\n  "
+                         "template: {spec: {restartPolicy: Never, containers: [{name: c, image: i, "
+                         "resources: {requests: {cpu: "
+                      << cpu << "}}}]}}\n"
+                      << more;
+  return path;
+}
+
+TEST_CASE("check says what would happen to a job") {
+  const std::string file = ClusterFile();
+  const Outcome waits = Call({"check", "-f", JobFile("3"), "--from", file});
+  CHECK(waits.err == "");
+  CHECK(waits.code == 1);
+  CHECK(
+      waits.out.find("It would wait in ClusterQueue a.\nReason: QuotaExceeded\nWould help: 1 more "
+                     "cpu in flavor f of Cohort org\n") == 0);
+  const Outcome fits = Call({"check", "-f", JobFile("2"), "--from", file, "-o", "json"});
+  CHECK(fits.err == "");
+  const auto json = api::ParseJson(fits.out);
+  REQUIRE(json.ok());
+  // The workload that waits before it could never start with less than this one leaves it.
+  CHECK(json->Find("admitted")->AsBool() == (json->Find("ahead")->AsInt() == 0));
+  CHECK(json->GetString("clusterQueue") == "a");
+  CHECK(Call({"check", "-f", JobFile("2"), "--from", file, "--cluster-queue", "b"})
+            .err.find("LocalQueue team/q points to ClusterQueue a, not b") != std::string::npos);
+  CHECK(Call({"check", "-f", JobFile("2"), "--from", file, "--cluster-queue", "none"})
+            .err.find("ClusterQueue none does not exist") != std::string::npos);
+  const Outcome second =
+      Call({"check", "-f", JobFile("1", "---\n{apiVersion: v1, kind: Pod, metadata: {name: p}}\n"),
+            "--from", file});
+  CHECK(second.err.find("questions_test_job.yaml:") == 0);
+  CHECK(second.err.find(": v1 Pod: only Jobs of batch/v1 and Workloads can be asked about") !=
+        std::string::npos);
+  CHECK(Call({"check", "--from", file}).code == 2);
+}
+
+TEST_CASE("forecast says when, and on what it rests") {
+  const std::string file = ClusterFile();
+  const Outcome known =
+      Call({"forecast", "job", "train", "-n", "team", "--from", file, "--default-runtime", "2h"});
+  CHECK(known.err == "");
+  CHECK(known.code == 0);
+  CHECK(known.out.find("team        waiting   a              2026-01-01T02:10:00Z   1h10m0s\n") !=
+        std::string::npos);
+  CHECK(known.out.find("Assumption: nothing else arrives, no preempted work is lost, and workloads "
+                       "end: 3 by the default runtime.\n") != std::string::npos);
+  const Outcome unknown = Call({"forecast", "--from", file});
+  CHECK(unknown.out.find("never") != std::string::npos);
+  CHECK(unknown.out.find("3 never (nothing tells how long they run)") != std::string::npos);
+  CHECK(Call({"forecast", "running", "-n", "team", "--from", file}).err ==
+        "Workload team/running does not wait in a queue: see `explain`\n");
+  CHECK(Call({"forecast", "--from", file, "--default-runtime", "soon"}).code == 1);
+}
+
+TEST_CASE("the error of forecasts is measured on a replayed trace") {
+  const std::string file = "questions_test_measure.yaml";
+  std::ofstream(file) << R"(apiVersion: kueue.x-k8s.io/v1beta2
+kind: ResourceFlavor
+metadata: {name: f}
+---
+apiVersion: kueue.x-k8s.io/v1beta2
+kind: ClusterQueue
+metadata: {name: cq}
+spec:
+  namespaceSelector: {}
+  resourceGroups:
+  - coveredResources: [cpu]
+    flavors: [{name: f, resources: [{name: cpu, nominalQuota: 1}]}]
+---
+apiVersion: kueue.x-k8s.io/v1beta2
+kind: LocalQueue
+metadata: {name: q, namespace: default}
+spec: {clusterQueue: cq}
+)";
+  const std::string trace = "questions_test_measure.csv";
+  // One after the other, so with known run times every forecast is right.
+  std::ofstream(trace) << "submit,run,queue,name,cpu\n0,100s,default/q,a,1\n10,50s,default/q,b,1\n"
+                          "20,30s,default/q,c,1\n500,10s,default/q,d,1\n";
+  const Outcome exact = Call({"forecast", "--measure", file, "--trace", trace, "-o", "json"});
+  CHECK(exact.err == "");
+  const auto json = api::ParseJson(exact.out);
+  REQUIRE(json.ok());
+  CHECK(json->Find("forecasts")->AsInt() == 4);
+  CHECK(json->Find("atOnce")->AsInt() == 2);
+  CHECK(json->Find("meanErrorSeconds")->AsDouble() < 1e-3);
+  CHECK(json->Find("realWaitSeconds")->AsDouble() == Approx((90 + 130) / 4.0));
+  // A later arrival of higher priority is what no forecast knows.
+  std::ofstream(trace) << "submit,run,queue,name,cpu,priority\n0,100s,default/q,a,1,0\n"
+                          "10,50s,default/q,b,1,0\n20,40s,default/q,c,1,9\n";
+  const auto late =
+      api::ParseJson(Call({"forecast", "--measure", file, "--trace", trace, "-o", "json"}).out);
+  REQUIRE(late.ok());
+  CHECK(late->Find("meanErrorSeconds")->AsDouble() == Approx(40 / 3.0).epsilon(0.001));
+  CHECK(late->Find("biasSeconds")->AsDouble() == Approx(-40 / 3.0).epsilon(0.001));
+  const Outcome table =
+      Call({"forecast", "--measure", SLUICE_SOURCE_DIR "/examples/simulate", "--mean-runtime"});
+  CHECK(table.err == "");
+  CHECK(table.out.find("MEAN-ERROR") != std::string::npos);
+  CHECK(table.out.find("run times are the mean of what finished before") != std::string::npos);
+}
+
+}  // namespace
+}  // namespace sluice::cli

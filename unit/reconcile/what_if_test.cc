@@ -1,0 +1,173 @@
+#include "reconcile/what_if.h"
+
+#include <absl/time/clock.h>
+
+#include <string>
+
+#include "api/codec.h"
+#include "state/world.h"
+#include "unit/build/builders.h"
+#include "unit/catch.h"
+
+namespace sluice::reconcile {
+namespace {
+
+using api::Json;
+using api::Kind;
+using build::At;
+using Type = state::ObjectEvent::Type;
+
+class Fixture {
+ public:
+  Fixture() {
+    for (const Kind kind : state::World::WatchedKinds(settings_)) {
+      world.Apply({Type::kListBegin, kind, {}}, At(0), touched_);
+      world.Apply({Type::kListEnd, kind, {}}, At(0), touched_);
+    }
+    Add(Kind::kNamespace, api::Encode<api::Namespace>(build::Namespace("ns")));
+    Add(Kind::kResourceFlavor, api::Encode<api::ResourceFlavor>(build::Flavor("f")));
+    api::ClusterQueue queue = build::ClusterQueue("cq").Flavor("f", {{"cpu", "4"}});
+    queue.spec.preemption.emplace();
+    queue.spec.preemption->within_cluster_queue = "LowerPriority";
+    Add(Kind::kClusterQueue, api::Encode<api::ClusterQueue>(queue));
+    Add(Kind::kClusterQueue,
+        api::Encode<api::ClusterQueue>(
+            build::ClusterQueue("strict").StrictFifo().Flavor("f", {{"cpu", "4"}})));
+    Add(Kind::kLocalQueue, api::Encode<api::LocalQueue>(build::LocalQueue("q", "cq")));
+    Add(Kind::kLocalQueue, api::Encode<api::LocalQueue>(build::LocalQueue("s", "strict")));
+  }
+
+  void Add(Kind kind, const Json& object) {
+    REQUIRE_FALSE(world.Apply({Type::kUpsert, kind, object}, At(0), touched_).has_value());
+  }
+  void Add(const build::Workload& workload) {
+    Add(Kind::kWorkload, api::Encode<api::Workload>(workload));
+  }
+  absl::StatusOr<WhatIf> Ask(const std::string& cpu, const std::string& queue = "q",
+                             const std::string& cluster_queue = "", int priority = 0) {
+    Json workload = api::Encode<api::Workload>(
+        build::Workload("new").Queue(queue).Priority(priority).Request("cpu", cpu).Get());
+    workload.Set("apiVersion", "kueue.x-k8s.io/v1beta2");
+    workload.Set("kind", "Workload");
+    return AskWhatIf(world, workload, cluster_queue, At(7200));
+  }
+
+  state::World& asked() { return world; }
+
+ private:
+  state::Settings settings_;
+  state::Refs touched_;
+
+ public:
+  state::World world{settings_};
+};
+
+TEST_CASE("what fits would be admitted now") {
+  Fixture fixture;
+  const auto answer = fixture.Ask("2");
+  REQUIRE(answer.ok());
+  CHECK(answer->admitted);
+  CHECK(answer->cluster_queue == "cq");
+  CHECK(WhatIfText(*answer) == "It would be admitted now in ClusterQueue cq (main: cpu from f).\n");
+  // Nothing was created, and nothing is counted.
+  CHECK(fixture.world.workloads().size() == 0);
+  CHECK(fixture.world.queues().size() == 0);
+  CHECK(fixture.world.tree().Usage("cq", {"f", "cpu"}) == 0);
+  fixture.world.tree().CheckInvariants();
+}
+
+TEST_CASE("what does not fit says what is short") {
+  Fixture fixture;
+  const auto answer = fixture.Ask("5");
+  REQUIRE(answer.ok());
+  CHECK_FALSE(answer->admitted);
+  CHECK(WhatIfText(*answer) == "It would wait in ClusterQueue cq.\n");
+  CHECK(WhatIfJson(*answer).Find("explanation")->GetString("reason") == "ExceedsMaxQuota");
+}
+
+TEST_CASE("victims are named with what they lose") {
+  Fixture fixture;
+  build::Workload low("low");
+  low.Queue("q").Request("cpu", "3").Admitted("cq", "f", At(0));
+  low.Annotation("sluice.dev/last-checkpoint", "2026-01-01T01:30:00Z")
+      .Annotation("sluice.dev/restart-cost", "5m");
+  fixture.Add(low);
+  const auto answer = fixture.Ask("2", "q", "cq", 5);
+  REQUIRE(answer.ok());
+  CHECK(answer->after_preemption);
+  REQUIRE(answer->victims.size() == 1);
+  CHECK(answer->victims[0].workload.ToString() == "ns/low");
+  CHECK(answer->victims[0].ran == absl::Hours(2));
+  CHECK(answer->victims[0].lost == absl::Minutes(35));
+  CHECK(answer->victims[0].amount == 3000);
+  CHECK(WhatIfJson(*answer).Find("victims")->AsArray()[0].GetString("lostTime") == "35m0s");
+  CHECK(fixture.world.tree().Usage("cq", {"f", "cpu"}) == 3000);
+  CHECK_FALSE(fixture.Ask("2")->after_preemption);  // of equal priority
+}
+
+TEST_CASE("those that wait before it are counted") {
+  Fixture fixture;
+  fixture.Add(build::Workload("head").Queue("s").Request("cpu", "4").Created(At(1)).Uid("1"));
+  const auto answer = fixture.Ask("1", "s");
+  REQUIRE(answer.ok());
+  CHECK_FALSE(answer->admitted);
+  CHECK(answer->tree.position->ahead == 1);
+  CHECK(WhatIfText(*answer) ==
+        "It would fit now in ClusterQueue strict (main: cpu from f), but 1 workload waits before "
+        "it, the first is ns/head.\n");
+  CHECK(fixture.Ask("1", "s", "", 9)->admitted);
+}
+
+TEST_CASE("questions that cannot be answered") {
+  Fixture fixture;
+  CHECK(fixture.Ask("1", "none").status().message() == "LocalQueue ns/none does not exist");
+  CHECK(fixture.Ask("1", "q", "none").status().message() == "ClusterQueue none does not exist");
+  CHECK(fixture.Ask("1", "q", "strict").status().message() ==
+        "LocalQueue ns/q points to ClusterQueue cq, not strict");
+  const auto ask = [&](const char* text, const char* queue = "") {
+    return std::string(
+        AskWhatIf(fixture.asked(), *api::ParseJson(text), queue, At(0)).status().message());
+  };
+  CHECK(ask("{}") == " : only Jobs of batch/v1 and Workloads can be asked about");
+  CHECK(ask(R"({"apiVersion":"kueue.x-k8s.io/v1beta2","kind":"Workload"})") ==
+        "spec.podSets: there are none");
+}
+
+TEST_CASE("a Job is asked about as it is written, or as the spec of a question") {
+  Fixture fixture;
+  const Json job = *api::ParseJson(
+      R"({"apiVersion":"batch/v1","kind":"Job","metadata":{"generateName":"a-","namespace":"ns"},)"
+      R"("spec":{"parallelism":2,"template":{"spec":{"containers":[{"name":"c","image":"i",)"
+      R"("resources":{"requests":{"cpu":"2"}}}]}}}})");
+  const auto answer = AskWhatIf(fixture.asked(), job, "cq", At(0));
+  REQUIRE(answer.ok());
+  CHECK(answer->admitted);
+  CHECK(answer->local_queue.ToString() == "ns/q");
+  const auto same = AskWhatIf(fixture.asked(),
+                              Json::MakeObject({{"kind", "WhatIf"}, {"spec", job}}), "cq", At(0));
+  REQUIRE(same.ok());
+  CHECK(WhatIfJson(*same) == WhatIfJson(*answer));
+}
+
+TEST_CASE("lost time") {
+  const absl::Time start = At(0);
+  const absl::Time now = At(7200);
+  const auto lost = [&](const build::Workload& workload) {
+    return LostTime(workload.Get(), start, now);
+  };
+  const auto with = [](const char* key, const char* value) {
+    return build::Workload("w").Annotation(key, value);
+  };
+  CHECK(lost(build::Workload("w")) == absl::Hours(2));
+  CHECK(lost(with("sluice.dev/checkpoint-interval", "45m")) == absl::Minutes(30));
+  CHECK(lost(with("sluice.dev/last-checkpoint", "2026-01-01T01:57:00Z")) == absl::Minutes(3));
+  CHECK(lost(with("sluice.dev/last-checkpoint", "2026-01-01T03:00:00Z")) == absl::Hours(2));
+  CHECK(lost(with("sluice.dev/last-checkpoint", "yesterday")) == absl::Hours(2));
+  CHECK(lost(with("sluice.dev/last-checkpoint", "2025-12-31T00:00:00Z")) == absl::Hours(2));
+  CHECK(lost(with("sluice.dev/restart-cost", "5m")) == absl::Minutes(125));
+  CHECK(lost(with("sluice.dev/restart-cost", "-5m")) == absl::Hours(2));
+  CHECK(LostTime(build::Workload("w").Get(), now, start) == absl::ZeroDuration());
+}
+
+}  // namespace
+}  // namespace sluice::reconcile
