@@ -3,7 +3,6 @@
 // Exit codes: 0 after an orderly end, 1 when leadership was lost or the API server could not be
 // reached at start, 2 for a mistake in flags, configuration, kubeconfig or certificates.
 #include <absl/synchronization/mutex.h>
-#include <absl/synchronization/notification.h>
 #include <malloc.h>
 #include <signal.h>
 #include <unistd.h>
@@ -12,30 +11,25 @@
 #include <cstdio>
 #include <fstream>
 #include <iostream>
-#include <map>
 #include <thread>
 
 #include "api/names.h"
 #include "api/parse_object.h"
-#include "api/pod_names.h"
 #include "certificate_keeper.h"
 #include "config/load.h"
 #include "kube/action_sender.h"
 #include "kube/cpprest_transport.h"
-#include "kube/echo_filter.h"
-#include "kube/feature_probe.h"
 #include "kube/leader_elector.h"
-#include "kube/reflector.h"
 #include "loop/inbox.h"
 #include "loop/loop.h"
 #include "loop/questions.h"
 #include "observer.h"
-#include "preemption/checkpoint.h"
 #include "reconcile/what_if.h"
 #include "serve/endpoints.h"
 #include "serve/server.h"
 #include "state/recording.h"
 #include "visibility_server.h"
+#include "watches.h"
 #include "webhook/conversion.h"
 #include "webhook/review.h"
 
@@ -49,8 +43,6 @@ constexpr size_t kInboxCapacity = 1000;
 // A fraction of what a write to a busy API server takes.
 constexpr absl::Duration kGather = absl::Milliseconds(10);
 constexpr absl::Duration kTrimInterval = absl::Minutes(1);
-// Jobs that come before the API server's features are known do not become gangs.
-constexpr absl::Duration kFeaturePatience = absl::Seconds(10);
 
 int Complain(const std::string& text) {
   std::fprintf(stderr, "sluice-controller: %s\n", text.c_str());
@@ -144,7 +136,7 @@ class Controller {
       return false;
     };
     sender_options.on_version = [this](api::Kind kind, std::string_view version) {
-      echoes_.Note(kind, version);
+      watches_.echoes().Note(kind, version);
     };
     sender_ = std::make_unique<kube::ActionSender>(
         client(), replies_, sender_options,
@@ -152,8 +144,23 @@ class Controller {
     reconcile::OperatorOptions options;
     options.events.instance = EnvOr("POD_NAME", "sluice");
     op_ = std::make_unique<reconcile::Operator>(config_.settings, options, *sender_, &observer_);
-    StartReflectors();
+    watches_.Start(*transport_);
     StartElection();
+    loop::LoopHooks hooks = MakeHooks();
+    hooks.gather = kGather;
+    hooks.stop = [this] { return stop_.load(); };
+    loop::RunLoop(*op_, inbox_, clock_, hooks);
+    return Shutdown();
+  }
+
+  // From the signal thread.
+  void AskToStop() {
+    stop_ = true;
+    inbox_.Close();
+  }
+
+ private:
+  loop::LoopHooks MakeHooks() {
     loop::LoopHooks hooks;
     if (recording_.is_open()) {
       hooks.on_event = [this](const state::Event& event, absl::Time now) {
@@ -165,7 +172,7 @@ class Controller {
     hooks.after_batch = [this, sync_deadline](const reconcile::Operator& op, absl::Time now,
                                               absl::Duration work) {
       observer_.Publish(op, now, work);
-      if (!watches_nodes_ && op.world().NeedsNodes()) WatchNodes();
+      watches_.Follow(op.world());
       questions_.Answer(op_->asked_world(), now);
       if (!synced_ && !op.world().Synced() && now > sync_deadline && !stop_) {
         log_.Error("caches did not sync within controller.cacheSyncTimeout");
@@ -184,19 +191,9 @@ class Controller {
                   {{"workloads", static_cast<int64_t>(op.world().workloads().size())}});
       }
     };
-    hooks.gather = kGather;
-    hooks.stop = [this] { return stop_.load(); };
-    loop::RunLoop(*op_, inbox_, clock_, hooks);
-    return Shutdown();
+    return hooks;
   }
 
-  // From the signal thread.
-  void AskToStop() {
-    stop_ = true;
-    inbox_.Close();
-  }
-
- private:
   static metrics::MetricsOptions MetricsOptionsFor(const config::Config& config) {
     metrics::MetricsOptions options;
     options.build.git_version = SLUICE_VERSION;
@@ -378,93 +375,6 @@ class Controller {
     });
   }
 
-  // Of all the pods of a cluster only those that are managed are even seen, until topology needs to
-  // know what every node has room for.
-  std::string PodSelector() const {
-    if (watches_nodes_) return "";
-    std::string values;
-    if (config_.settings.integrations.Enabled(api::kPodFramework)) values = "true";
-    if (state::World::WatchesSlicePods(config_.settings)) {
-      values += (values.empty() ? "" : ",") + std::string(api::kManagedElastic) + "," +
-                preemption::kManagedCheckpoint;
-    }
-    return std::string(api::kManagedLabel) + " in (" + values + ")";
-  }
-
-  bool WatchesPods() const {
-    return watches_nodes_ || config_.settings.integrations.Enabled(api::kPodFramework) ||
-           state::World::WatchesSlicePods(config_.settings);
-  }
-
-  void StartReflectors() {
-    StartProbe();
-    for (const api::Kind kind : state::World::WatchedKinds(config_.settings)) {
-      if (kind == api::Kind::kNode || (kind == api::Kind::kPod && !WatchesPods())) continue;
-      StartReflector(kind);
-    }
-  }
-
-  // PodGroups are watched only while they are served.
-  void StartProbe() {
-    kube::FeatureProbeOptions options;
-    options.ns = ns_;
-    probe_ = std::make_unique<kube::FeatureProbe>(
-        client(), timers_, options, [this](const kube::FeatureReport& report) {
-          log_.Info("native gangs", {{"podGroups", report.features.pod_groups},
-                                     {"jobScheduling", report.features.job_scheduling},
-                                     {"detail", report.detail}});
-          inbox_.Push(report.features);
-          WatchPodGroups(report.features.pod_groups);
-          if (!features_known_.HasBeenNotified()) features_known_.Notify();
-        });
-    probe_->Start();
-    if (!features_known_.WaitForNotificationWithTimeout(kFeaturePatience)) {
-      log_.Warn("native gangs: the API server does not say whether it has them");
-    }
-  }
-
-  void StartReflector(api::Kind kind) {
-    kube::ReflectorOptions options;
-    options.kind = kind;
-    if (kind == api::Kind::kPod) options.label_selector = PodSelector();
-    options.echoes = &echoes_;
-    absl::MutexLock lock(&reflectors_mutex_);
-    if (reflectors_closed_) return;
-    auto& reflector = reflectors_[kind];
-    reflector = nullptr;  // waits for the old one, if any, so that the two never mix
-    reflector = std::make_unique<kube::Reflector>(
-        *transport_, timers_, delivery_, options,
-        [this](state::ObjectEvent event) { inbox_.Push(std::move(event)); },
-        [this, kind](const kube::ReflectorReport& report) {
-          if (report.status.ok()) return;
-          log_.Warn(
-              "watch interrupted",
-              {{"kind", api::InfoOf(kind).name}, {"error", report.status}, {"wait", report.wait}});
-          probe_->AskSoon();
-        });
-    reflector->Start();
-  }
-
-  void WatchPodGroups(bool served) {
-    {
-      absl::MutexLock lock(&reflectors_mutex_);
-      if (reflectors_.contains(api::Kind::kPodGroup) == served) return;
-      if (!served) reflectors_.erase(api::Kind::kPodGroup);
-    }
-    if (served) StartReflector(api::Kind::kPodGroup);
-  }
-
-  // From the loop's thread: a flavor has a topology for the first time.
-  void WatchNodes() {
-    watches_nodes_ = true;
-    log_.Info("watching nodes and all pods, for topology");
-    // Not on this thread: the old watch may wait for room in the inbox.
-    timers_.Post([this] {
-      StartReflector(api::Kind::kNode);
-      StartReflector(api::Kind::kPod);
-    });
-  }
-
   void StartElection() {
     const auto& election = config_.file.leader_election;
     if (!election.leader_elect) {
@@ -498,12 +408,7 @@ class Controller {
   int Shutdown() {
     log_.Info("stopping");
     inbox_.Close();
-    probe_->Stop();
-    {
-      absl::MutexLock lock(&reflectors_mutex_);
-      reflectors_closed_ = true;
-      for (const auto& [kind, reflector] : reflectors_) reflector->Stop();
-    }
+    watches_.Stop();
     // A deposed leader must not finish what it had begun.
     sender_->Stop(lost_ ? absl::ZeroDuration() : absl::Seconds(5));
     if (elector_ != nullptr) {
@@ -521,7 +426,7 @@ class Controller {
     if (visibility_server_ != nullptr) visibility_server_->Stop();
     if (metrics_server_ != nullptr) metrics_server_->Stop(absl::ZeroDuration());
     if (health_server_ != nullptr) health_server_->Stop(absl::ZeroDuration());
-    reflectors_.clear();
+    watches_.Clear();
     timers_.Shutdown();
     sender_.reset();
     transport_.reset();
@@ -538,11 +443,11 @@ class Controller {
   ShellObserver observer_;
   std::string ns_;
   loop::Inbox inbox_{kInboxCapacity};
-  kube::EchoFilter echoes_;
   loop::Questions questions_{[this] { inbox_.Wake(); }};
   kube::Executor timers_{"timers"};
   kube::Executor delivery_{"delivery"};
   kube::Executor replies_{"replies"};
+  Watches watches_{config_.settings, ns_, inbox_, timers_, delivery_, log_};
   std::unique_ptr<kube::Transport> transport_;
   std::unique_ptr<CertificateKeeper> keeper_;
   std::unique_ptr<serve::Server> webhook_server_;
@@ -551,12 +456,6 @@ class Controller {
   std::unique_ptr<VisibilityServer> visibility_server_;
   std::unique_ptr<kube::ActionSender> sender_;
   std::unique_ptr<reconcile::Operator> op_;
-  std::unique_ptr<kube::FeatureProbe> probe_;
-  absl::Notification features_known_;
-  absl::Mutex reflectors_mutex_;
-  std::map<api::Kind, std::unique_ptr<kube::Reflector>> reflectors_;
-  bool reflectors_closed_ = false;
-  std::atomic<bool> watches_nodes_ = false;
   std::unique_ptr<kube::LeaderElector> elector_;
   std::thread election_thread_;
   std::ofstream recording_;

@@ -138,14 +138,8 @@ class Player {
       ASSIGN_OR_RETURN(settings.object_retention.after_finished, ParseDuration(value));
     } else if (key == "retention.afterDeactivated") {
       ASSIGN_OR_RETURN(settings.object_retention.after_deactivated_by_kueue, ParseDuration(value));
-    } else if (key == "preemption.checkpointGracePeriod") {
-      ASSIGN_OR_RETURN(settings.preemption.checkpoint_grace_period, ParseDuration(value));
-    } else if (key == "preemption.maxPerWorkload") {
-      if (!absl::SimpleAtoi(value, &settings.preemption.max_per_workload)) {
-        return InvalidArgument("\"{}\" is no number", value);
-      }
-    } else if (key == "preemption.window") {
-      ASSIGN_OR_RETURN(settings.preemption.window, ParseDuration(value));
+    } else if (key.starts_with("preemption.")) {
+      return PreemptionSetting(key.substr(11), value, settings.preemption);
     } else if (key == "pods") {
       ASSIGN_OR_RETURN(const bool on, Bool(value));
       if (on) settings.integrations.frameworks.push_back(api::kPodFramework);
@@ -182,6 +176,22 @@ class Player {
       ASSIGN_OR_RETURN(settings.gates, state::FeatureGates::Make(gates_));
     } else {
       return InvalidArgument("the setting \"{}\" is not known", key);
+    }
+    return absl::OkStatus();
+  }
+
+  static absl::Status PreemptionSetting(const std::string& key, const std::string& value,
+                                        state::Preemption& preemption) {
+    if (key == "checkpointGracePeriod") {
+      ASSIGN_OR_RETURN(preemption.checkpoint_grace_period, ParseDuration(value));
+    } else if (key == "maxPerWorkload") {
+      if (!absl::SimpleAtoi(value, &preemption.max_per_workload)) {
+        return InvalidArgument("\"{}\" is no number", value);
+      }
+    } else if (key == "window") {
+      ASSIGN_OR_RETURN(preemption.window, ParseDuration(value));
+    } else {
+      return InvalidArgument("the setting \"preemption.{}\" is not known", key);
     }
     return absl::OkStatus();
   }

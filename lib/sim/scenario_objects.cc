@@ -1,9 +1,9 @@
 #include "sim/scenario_objects.h"
 
-#include <absl/strings/numbers.h>
 #include <absl/strings/str_split.h>
 
 #include <algorithm>
+#include <map>
 
 #include "api/names.h"
 #include "api/pod_names.h"
@@ -11,6 +11,7 @@
 #include "base/time.h"
 #include "sim/job_controller.h"
 #include "sim/scenario_queues.h"
+#include "sim/scenario_words.h"
 
 namespace sluice::sim {
 namespace {
@@ -20,55 +21,6 @@ using api::Kind;
 
 using Word = ScenarioWord;  // the key of "label:team=a" is "label:team"
 using Words = std::vector<Word>;
-
-// "prefix:rest" -> rest, or "".
-std::string After(const std::string& text, const std::string& prefix) {
-  return text.starts_with(prefix) ? text.substr(prefix.size()) : "";
-}
-
-absl::StatusOr<int64_t> Integer(const Word& word) {
-  int64_t value = 0;
-  if (!absl::SimpleAtoi(word.value, &value)) {
-    return InvalidArgument("{}: \"{}\" is no integer", word.key, word.value);
-  }
-  return value;
-}
-
-// "30s" or "30" or "10s,20s" -> "30" or "10,20"; "never" stays.
-absl::StatusOr<std::string> Seconds(const std::string& text) {
-  std::string result;
-  for (const std::string& part : std::vector<std::string>(absl::StrSplit(text, ','))) {
-    if (!result.empty()) result += ",";
-    if (part == "never") {
-      result += part;
-      continue;
-    }
-    ASSIGN_OR_RETURN(const absl::Duration duration, ParseDuration(part));
-    result += fmt::format("{}", absl::ToDoubleSeconds(duration));
-  }
-  return result;
-}
-
-// KEY=VALUE:EFFECT, as taint or toleration.
-Json TaintOf(const std::string& key, const std::string& value, bool toleration) {
-  const size_t colon = value.rfind(':');
-  Json taint = Json::MakeObject({{"key", key}});
-  const std::string text = value.substr(0, colon);
-  if (toleration) taint.Set("operator", text.empty() ? "Exists" : "Equal");
-  if (!text.empty()) taint.Set("value", text);
-  if (colon != std::string::npos) taint.Set("effect", value.substr(colon + 1));
-  return taint;
-}
-
-absl::Status Unknown(const Word& word) {
-  return InvalidArgument("the word \"{}\" is not known here", word.key);
-}
-
-bool LooksLikeResource(const std::string& key) {
-  // "annotation:example.com/x" and the like are no resources.
-  const bool qualified = key.find('/') != std::string::npos && key.find(':') == std::string::npos;
-  return key == "cpu" || key == "memory" || key == "pods" || qualified;
-}
 
 absl::Status Namespace(const Words& words, Json& object) {
   for (const Word& word : words) object["metadata"]["labels"].Set(word.key, word.value);
@@ -291,26 +243,24 @@ absl::Status JobMetadata(const Word& word, Json& metadata) {
   const auto annotation = [&](const std::string& key, const std::string& value) {
     metadata["annotations"].Set(key, value);
   };
-  if (word.key == "queue") {
-    label(api::kQueueNameLabel);
-  } else if (word.key == "priority") {
-    label(api::kPriorityClassLabel);
-  } else if (word.key == "prebuilt") {
-    label(api::kPrebuiltWorkload);
-  } else if (word.key == "maxexec") {
-    label(api::kMaxExecTimeLabel);
+  static const std::map<std::string, const char*> kLabels = {{"queue", api::kQueueNameLabel},
+                                                             {"priority", api::kPriorityClassLabel},
+                                                             {"prebuilt", api::kPrebuiltWorkload},
+                                                             {"maxexec", api::kMaxExecTimeLabel}};
+  static const std::map<std::string, const char*> kTimes = {{"run", kRunSecondsAnnotation},
+                                                            {"stopping", kStopSecondsAnnotation},
+                                                            {"ready", kReadySecondsAnnotation}};
+  if (const auto known = kLabels.find(word.key); known != kLabels.end()) {
+    label(known->second);
   } else if (word.key == "minparallelism") {
     annotation(api::kJobMinParallelism, word.value);
   } else if (const std::string key = After(word.key, "label:"); !key.empty()) {
     label(key.c_str());
   } else if (const std::string name = After(word.key, "annotation:"); !name.empty()) {
     annotation(name, word.value);
-  } else if (word.key == "run" || word.key == "stopping" || word.key == "ready") {
+  } else if (const auto timed = kTimes.find(word.key); timed != kTimes.end()) {
     ASSIGN_OR_RETURN(const std::string seconds, Seconds(word.value));
-    annotation(word.key == "run"        ? kRunSecondsAnnotation
-               : word.key == "stopping" ? kStopSecondsAnnotation
-                                        : kReadySecondsAnnotation,
-               seconds);
+    annotation(timed->second, seconds);
   } else if (word.key == "fail") {
     annotation(kFailAnnotation, word.value);
   } else {

@@ -243,6 +243,13 @@ void CreditLedger::Restart() {
   stale_ = true;
 }
 
+void CreditLedger::PolicyChanged(const api::CreditPolicy* before, const api::CreditPolicy* after) {
+  if (before == nullptr || after == nullptr || before->spec != after->spec ||
+      before->metadata.Deleting() != after->metadata.Deleting()) {
+    MarkStale();
+  }
+}
+
 void CreditLedger::AccountChanged(const std::string& name, const api::CreditAccount* before,
                                   const api::CreditAccount* after) {
   const auto found = nodes_.find(name);

@@ -89,6 +89,8 @@ class CreditLedger {
 
   // Quotas, activity, policies or accounts changed: Rebuild is due.
   void MarkStale() { stale_ = true; }
+  // Stale if what the policy says has changed, or if it came, is going or went.
+  void PolicyChanged(const api::CreditPolicy* before, const api::CreditPolicy* after);
   bool stale() const { return stale_; }
   // Follows the sources. Names of accounts and of policies to look at again are added.
   void Rebuild(absl::Time now, absl::btree_set<std::string>& accounts,

@@ -321,10 +321,7 @@ void World::Changed(const ObjectKey& key, const std::shared_ptr<const T>& before
   } else if constexpr (std::is_same_v<T, api::Cohort>) {
     CohortChanged(key.name, before.get(), after.get(), touched);
   } else if constexpr (std::is_same_v<T, api::CreditPolicy>) {
-    if (before == nullptr || after == nullptr || before->spec != after->spec ||
-        before->metadata.Deleting() != after->metadata.Deleting()) {
-      credits_.MarkStale();
-    }
+    credits_.PolicyChanged(before.get(), after.get());
   } else if constexpr (std::is_same_v<T, api::CreditAccount>) {
     credits_.AccountChanged(key.name, before.get(), after.get());
   } else if constexpr (std::is_same_v<T, api::ResourceFlavor>) {
@@ -348,12 +345,8 @@ void World::Changed(const ObjectKey& key, const std::shared_ptr<const T>& before
       if (object->spec.topology_name == key.name) RefreshUsers(by_flavor_, flavor.name, touched);
     }
   } else if constexpr (std::is_same_v<T, api::WorkloadPriorityClass>) {
-    if (before != nullptr && after != nullptr && before->value == after->value) return;
-    for (const auto& [workload_key, workload] : workloads_.all()) {
-      const auto& ref = workload->spec.priority_class_ref;
-      if (ref && ref->group == api::kKueueGroup && ref->name == key.name) {
-        touched.insert({api::Kind::kWorkload, workload_key});
-      }
+    if (before == nullptr || after == nullptr || before->value != after->value) {
+      TouchUsersOfPriority(key.name, touched);
     }
   } else if constexpr (std::is_same_v<T, api::Namespace>) {
     if (after == nullptr) {
@@ -368,6 +361,15 @@ void World::Changed(const ObjectKey& key, const std::shared_ptr<const T>& before
     }
   } else if constexpr (std::is_same_v<T, api::RuntimeClass>) {
     for (const auto& [ns, object] : namespaces_.all()) EnqueueNamespace(ns.name, now, touched);
+  }
+}
+
+void World::TouchUsersOfPriority(const std::string& name, Refs& touched) const {
+  for (const auto& [key, workload] : workloads_.all()) {
+    const auto& ref = workload->spec.priority_class_ref;
+    if (ref && ref->group == api::kKueueGroup && ref->name == name) {
+      touched.insert({api::Kind::kWorkload, key});
+    }
   }
 }
 

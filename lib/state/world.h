@@ -288,6 +288,7 @@ class World {
   void CountNotReady(bool before, bool after);
   // Lists the workload as a candidate for preemption while it is accounted as holding quota.
   void ListReserved(const ObjectKey& key);
+  void TouchUsersOfPriority(const std::string& name, Refs& touched) const;
   void NamespaceChanged(const ObjectKey& key, const api::Namespace* before,
                         const api::Namespace* after, absl::Time now, Refs& touched);
   void LocalQueueChanged(const ObjectKey& key, const api::LocalQueue* before,
