@@ -466,7 +466,11 @@ std::vector<WorkloadInfoPtr> QueueManager::HeldHeads(
     if (found == queues_.end()) continue;
     Queue& queue = *found->second;
     if (!queue.Serves() || queue.waiting == nullptr || !queue.in_flight.empty()) continue;
-    if (queue.Top() == queue.waiting) heads.push_back(Pop(queue, *queue.waiting));
+    if (queue.Top() != queue.waiting) continue;
+    // Going on where its scan stopped, it would defend something else in each cycle, and those who
+    // lose to it would have to look again every time.
+    queue.waiting->progress.reset();
+    heads.push_back(Pop(queue, *queue.waiting));
   }
   return heads;
 }

@@ -156,7 +156,8 @@ class QueueManager {
   // or Remove. Sorted by ClusterQueue.
   std::vector<WorkloadInfoPtr> Heads(absl::Time now);
   // Of those ClusterQueues that are active and have nothing in flight: pops the heads that wait and
-  // that Heads therefore leaves out. They are in flight afterwards. Sorted by ClusterQueue.
+  // that Heads therefore leaves out. They are in flight afterwards, and look at all their flavors
+  // again. Sorted by ClusterQueue.
   std::vector<WorkloadInfoPtr> HeldHeads(const std::vector<std::string>& cluster_queues);
   // Something changed for the ClusterQueue that is no release: Heads returns a waiting head again.
   void Retry(const std::string& cluster_queue);

@@ -39,9 +39,10 @@ absl::StatusOr<std::string> QueueFor(const state::World& world, const std::strin
 
 absl::StatusOr<api::Workload> WorkloadOfJob(const state::World& world, const Json& object) {
   ASSIGN_OR_RETURN(api::Job job, api::Decode<api::Job>(object));
-  absl::StatusOr<jobs::NewWorkload> made = jobs::ConstructWorkload(
-      world, job.metadata,
-      jobs::BatchJob::PodSets(job, world.settings().gates.Enabled("TopologyAwareScheduling")));
+  ASSIGN_OR_RETURN(std::vector<api::PodSet> pod_sets,
+                   jobs::BatchJob::PodSets(job, jobs::PodTopologyOf(world.settings().gates)));
+  absl::StatusOr<jobs::NewWorkload> made =
+      jobs::ConstructWorkload(world, job.metadata, std::move(pod_sets));
   if (!made.ok()) return InvalidArgument("{}", std::string(made.status().message()));
   return api::Decode<api::Workload>(made->body);
 }
