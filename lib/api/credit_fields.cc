@@ -82,7 +82,7 @@ void Describe(Fields<CreditResource>& f) {
       .Default("1")
       .MaxLength(64)
       .Doc("What one unit counts in the sum; 0 leaves the resource out.")
-      .Cel("quantity(string(self)).sign() >= 0", "a weight must not be negative")
+      .Cel("quantity(string(self)).compareTo(quantity('0')) >= 0", "a weight must not be negative")
       .Cel("quantity(string(self)).isLessThan(quantity('1G'))", "a weight must be below 1G");
 }
 
@@ -93,7 +93,7 @@ void Describe(Fields<BurstLimit>& f) {
       .Required()
       .MaxLength(64)
       .Doc("Takes the place of a smaller borrowingLimit while the balance is above zero.")
-      .Cel("quantity(string(self)).sign() >= 0", "a limit must not be negative");
+      .Cel("quantity(string(self)).compareTo(quantity('0')) >= 0", "a limit must not be negative");
 }
 
 void Describe(Fields<CreditPolicySpec>& f) {
@@ -107,8 +107,10 @@ void Describe(Fields<CreditPolicySpec>& f) {
       .MaxItems(16)
       .Default(Json::MakeArray({Json::MakeObject({{"name", "nvidia.com/gpu"}, {"weight", "1"}})}))
       .Doc("The weighted sum of resources that is banked.")
-      .Cel("self.exists(r, !has(r.weight) || quantity(string(r.weight)).sign() > 0)",
-           "at least one weight must be above zero");
+      .Cel(
+          "self.exists(r, !has(r.weight) || quantity(string(r.weight)).compareTo(quantity('0')) > "
+          "0)",
+          "at least one weight must be above zero");
   Duration(f.Field("horizon", &CreditPolicySpec::horizon, DurationType()))
       .Default("1h")
       .Doc("Over what time a bank is meant to be spent: turns credits into extra entitlement.")
