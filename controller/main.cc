@@ -3,7 +3,6 @@
 // Exit codes: 0 after an orderly end, 1 when leadership was lost or the API server could not be
 // reached at start, 2 for a mistake in flags, configuration, kubeconfig or certificates.
 #include <absl/synchronization/mutex.h>
-#include <malloc.h>
 #include <signal.h>
 #include <unistd.h>
 
@@ -13,6 +12,7 @@
 #include <iostream>
 #include <thread>
 
+#include "allocator.h"
 #include "api/names.h"
 #include "api/parse_object.h"
 #include "certificate_keeper.h"
@@ -180,9 +180,8 @@ class Controller {
         AskToStop();
       }
       if (now >= next_trim_) {
-        // What decoding needed for a moment is given back to the system.
         next_trim_ = now + kTrimInterval;
-        malloc_trim(0);
+        ReturnMemory();
       }
       if (!synced_ && op.world().Synced()) {
         synced_ = true;
@@ -475,9 +474,6 @@ int ReplayFile(const config::Config& config) {
 }
 
 int Main(int argc, char** argv) {
-  // Objects are decoded on one thread and dropped on another; with an arena for each thread the
-  // memory of the one would never serve the other.
-  mallopt(M_ARENA_MAX, 2);
   // The search for cycles in the order of locks is a tool for development: it costs each lock more
   // than the lock.
   absl::SetMutexDeadlockDetectionMode(absl::OnDeadlockCycle::kIgnore);

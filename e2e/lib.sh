@@ -44,7 +44,7 @@ run_logged() {
 sluice_packages=(
   cmake g++ ninja-build ccache mold libcpprest-dev libboost-dev libboost-system-dev
   rapidjson-dev libabsl-dev libspdlog-dev prometheus-cpp-dev catch2 libyaml-cpp-dev
-  libcli11-dev librapidcheck-dev libbenchmark-dev clang-format-14 libssl-dev openssl curl
+  libcli11-dev libmimalloc-dev librapidcheck-dev libbenchmark-dev clang-format-14 libssl-dev openssl curl
   ca-certificates
 )
 
