@@ -155,6 +155,20 @@ void JobController::SetTimes(Pod& pod, const Json& job, absl::Time now) const {
   pod.ends_at = now + TimeOf(job, kRunSecondsAnnotation, pod.index, absl::InfiniteDuration());
 }
 
+int64_t JobController::NextIndex(JobState& state, const Json& job) {
+  if (!Indexed(job)) return state.started++;
+  const std::vector<int64_t>& done = state.completed_indexes;
+  int64_t index = 0;
+  const auto taken = [&] {
+    return std::find(done.begin(), done.end(), index) != done.end() ||
+           std::any_of(state.pods.begin(), state.pods.end(), [&](const Pod& pod) {
+             return pod.index == index && pod.gone_at == absl::InfiniteFuture();
+           });
+  };
+  while (taken()) ++index;
+  return index;
+}
+
 void JobController::MakePods(JobState& state, const Json& job, absl::Time now) {
   const Json* gates = job.Find("spec", "template", "spec", "schedulingGates");
   const bool gated = gates != nullptr && !gates->AsArray().empty();
@@ -165,7 +179,7 @@ void JobController::MakePods(JobState& state, const Json& job, absl::Time now) {
   });
   for (; live < wanted; ++live) {
     Pod pod;
-    pod.index = state.started++;
+    pod.index = NextIndex(state, job);
     SetTimes(pod, job, now);
     if (gated || options_.pod_objects) MakeObject(pod, state, job, now);
     state.pods.push_back(pod);

@@ -85,6 +85,9 @@ class JobController {
   void SyncPodGroup(const api::Json& job, absl::Time now);
   void RemoveObjects(JobState& state, const api::Json& job, absl::Time now);
 
+  // For the next pod: the number of pods made before it. Of an indexed Job the lowest index that no
+  // pod has, nor has had with success.
+  static int64_t NextIndex(JobState& state, const api::Json& job);
   void FailPods(JobState& state, const api::Json& job) const;
   void MakePods(JobState& state, const api::Json& job, absl::Time now);
   void StopPods(JobState& state, const api::Json& job, absl::Time now) const;

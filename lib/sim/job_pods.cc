@@ -13,6 +13,8 @@ using api::Json;
 using api::Kind;
 using state::Verb;
 
+constexpr char kIndexLabel[] = "batch.kubernetes.io/job-completion-index";
+
 std::string GroupOfJob(const Json& job) { return job.GetString("metadata", "name") + "-jc"; }
 
 Json Owners(const Json& job) {
@@ -70,6 +72,9 @@ void JobController::SyncPodGroup(const Json& job, absl::Time now) {
     state::Action action = ActionOn(Verb::kCreate, Kind::kPodGroup, job, name);
     action.body["metadata"] = Json::MakeObject({{"name", name}, {"ownerReferences", Owners(job)}});
     action.body["spec"]["schedulingPolicy"]["gang"].Set("minCount", wanted);
+    const std::string priority_class =
+        job.GetString("spec", "template", "spec", "priorityClassName");
+    if (!priority_class.empty()) action.body["spec"].Set("priorityClassName", priority_class);
     api_.Execute(action, now);
     return;
   }
@@ -89,6 +94,11 @@ void JobController::MakeObject(Pod& pod, JobState& state, const Json& job, absl:
   Json metadata = Json::MakeObject({{"name", pod.object}, {"ownerReferences", Owners(job)}});
   for (const char* field : {"labels", "annotations"}) {
     if (const Json* map = pod_template->Find("metadata", field)) metadata.Set(field, *map);
+  }
+  if (job.GetString("spec", "completionMode") == "Indexed") {
+    for (const char* field : {"labels", "annotations"}) {
+      metadata[field].Set(kIndexLabel, std::to_string(pod.index));
+    }
   }
   action.body.Set("metadata", std::move(metadata));
   action.body.Set("spec", *pod_template->Find("spec"));
@@ -115,8 +125,9 @@ void JobController::SyncPods(JobState& state, const Json& job, absl::Time now) {
     if (pod.object.empty()) continue;
     const Json* object = api_.Find(Kind::kPod, {ns, pod.object});
     const std::string node = object == nullptr ? "" : object->GetString("spec", "nodeName");
-    const bool deleted =
-        object == nullptr || !object->GetString("metadata", "deletionTimestamp").empty();
+    const bool deleted = object == nullptr ||
+                         !object->GetString("metadata", "deletionTimestamp").empty() ||
+                         object->GetString("status", "phase") == "Failed";
     const bool lost = options_.pod_objects && !node.empty() && !NodeLives(api_, node);
     if (deleted || lost) {
       pod.gone_at = std::min(pod.gone_at, now);
