@@ -64,6 +64,7 @@ void ShellObserver::OnChange(const state::Ref& ref) {
     case api::Kind::kNamespace:
     case api::Kind::kLocalQueue:
     case api::Kind::kWorkloadPriorityClass:
+    case api::Kind::kPriorityClass:
       webhook_view_stale_ = true;
       break;
     default:

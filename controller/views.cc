@@ -3,6 +3,8 @@
 #include <limits>
 
 #include "api/names.h"
+#include "jobs/construct.h"
+#include "topology/fragmentation.h"
 
 namespace sluice {
 namespace {
@@ -189,6 +191,12 @@ std::shared_ptr<const webhook::View> MakeWebhookView(const state::World& world,
   view->namespaces = std::move(namespaces);
   view->has_default_priority_class =
       world.workload_priority_classes().Contains({"", api::kDefaultQueueName});
+  for (const auto& [key, priority_class] : world.priority_classes().all()) {
+    if (!jobs::PreemptionPolicyOf(world, key.name).empty()) {
+      view->never_preempting.classes.insert(key.name);
+    }
+  }
+  view->never_preempting.by_default = !jobs::PreemptionPolicyOf(world, "").empty();
   view->owners = std::move(jobs);
   return view;
 }

@@ -135,6 +135,18 @@ void AddSliceAnnotations(Json& annotations, const std::string& name,
   annotations.Set(api::kWorkloadSliceReplacementFor, replaced->metadata.Key().ToString());
 }
 
+constexpr char kNeverPreempts[] = "Never";
+
+// Of several the API server takes the one of the least value.
+std::shared_ptr<const api::PriorityClass> DefaultClass(const state::World& world) {
+  std::shared_ptr<const api::PriorityClass> lowest;
+  for (const auto& [key, priority_class] : world.priority_classes().all()) {
+    if (!priority_class->global_default) continue;
+    if (lowest == nullptr || priority_class->value < lowest->value) lowest = priority_class;
+  }
+  return lowest;
+}
+
 }  // namespace
 
 Json ControllerReference(const std::string& api_version, const std::string& kind,
@@ -164,14 +176,16 @@ absl::StatusOr<ResolvedPriority> ResolvePriority(const state::World& world,
     if (found == nullptr) return NotFound("PriorityClass {} does not exist", name);
     return OfClass(name, found->value);
   }
-  std::optional<ResolvedPriority> lowest;
-  for (const auto& [key, priority_class] : world.priority_classes().all()) {
-    if (!priority_class->global_default) continue;
-    if (!lowest || priority_class->value < lowest->value) {
-      lowest = OfClass(key.name, priority_class->value);
-    }
-  }
-  return lowest.value_or(ResolvedPriority{});
+  const auto by_default = DefaultClass(world);
+  if (by_default == nullptr) return ResolvedPriority{};
+  return OfClass(by_default->metadata.name, by_default->value);
+}
+
+std::string PreemptionPolicyOf(const state::World& world, const std::string& priority_class) {
+  const auto found = priority_class.empty() ? DefaultClass(world)
+                                            : world.priority_classes().Find({"", priority_class});
+  const bool never = found != nullptr && found->preemption_policy == kNeverPreempts;
+  return never ? kNeverPreempts : "";
 }
 
 std::optional<int32_t> MaxExecutionTime(const api::ObjectMeta& job) {

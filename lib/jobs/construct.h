@@ -26,6 +26,10 @@ absl::StatusOr<ResolvedPriority> ResolvePriority(const state::World& world,
                                                  const std::string& class_label,
                                                  const std::vector<api::PodSet>& pod_sets);
 
+// spec.preemptionPolicy of pods of this PriorityClass, where it is not the usual one: "Never", else
+// "". Without a name the global default counts, as for the API server.
+std::string PreemptionPolicyOf(const state::World& world, const std::string& priority_class);
+
 // metadata.labels[max-exec-time-seconds] as a positive 32-bit integer.
 std::optional<int32_t> MaxExecutionTime(const api::ObjectMeta& job);
 

@@ -125,6 +125,7 @@ Json PodGroupBody(const NewPodGroup& group) {
   // A part of a gang is of no use, so kube-scheduler must not take a part of it away either.
   object.disruption_mode = api::DisruptionMode{std::nullopt, api::Marker{}};
   object.priority_class_name = group.priority_class_name;
+  object.preemption_policy = group.preemption_policy;
   return api::Encode(object);
 }
 

@@ -81,6 +81,9 @@ struct NewPodGroup {
   int32_t min_count = 1;
   // The group's priority must be that of its pods, and is resolved from the class by the server.
   std::string priority_class_name;
+  // What the class says about preemption, as jobs::PreemptionPolicyOf gives it. It has to be said:
+  // the server fills in the default before it looks at the class, and then refuses the difference.
+  std::string preemption_policy;
   api::OwnerReference owner;
 };
 api::Json PodGroupBody(const NewPodGroup& group);

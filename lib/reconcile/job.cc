@@ -238,8 +238,7 @@ class JobPass {
 
   bool JobEnded() {
     const std::optional<jobs::JobFinish> finish = BatchJob::Finished(job_);
-    if (!finish) return false;
-    if (workload_ == nullptr) return true;
+    if (!finish || workload_ == nullptr) return finish.has_value();
     api::Workload next = *workload_;
     if (!admission::SetFinished(next, finish->success ? "Succeeded" : "Failed", finish->message,
                                 now_)) {
@@ -434,10 +433,11 @@ class JobPass {
     const bool admitted = Has(*workload_, api::kAdmitted);
     if (!Suspended()) {
       // While a slice waits the one before it runs.
-      if (!admitted) {
-        if (running_ == nullptr) Stop(workload_.get(), "Not admitted by cluster queue");
-      } else if (!gang_.KeepMinimum(*workload_, plan_)) {
-        gang_.Watch(*workload_, plan_);
+      const auto& runs = admitted ? workload_ : running_;
+      if (runs == nullptr) {
+        Stop(workload_.get(), "Not admitted by cluster queue");
+      } else if (Has(*runs, api::kAdmitted)) {
+        gang_.Watch(*runs, plan_);
       }
       return;
     }
@@ -592,7 +592,7 @@ Plan ReconcileJob(const state::World& world, const ObjectKey& key, absl::Time no
   if (ancestor != nullptr) return ReconcileChild(world, *job, *ancestor);
   if (QueueName(*job).empty() && !settings.manage_jobs_without_queue_name) return {};
   Plan plan = JobPass(world, *job, now).Run();
-  if (plan.writes.empty() && IsElastic(world, job->metadata)) UngatePods(world, *job, plan);
+  if (plan.writes.empty() && IsElastic(world, job->metadata)) UngatePods(world, *job, now, plan);
   return plan;
 }
 

@@ -7,6 +7,7 @@
 
 #include "api/names.h"
 #include "jobs/job_kind.h"
+#include "reconcile/job_slices.h"
 
 namespace sluice::reconcile {
 
@@ -66,6 +67,22 @@ bool JobGang::Prepare(int32_t count, Plan& plan) const {
   return KeepOwnGroup(std::max(1, std::min(count, jobs::PodsToRun(job_))), true, plan);
 }
 
+// Pods of an elastic Job for which there is no quota yet are not missed.
+int32_t JobGang::Live(const api::Workload& workload) const {
+  const int32_t wanted = jobs::PodsToRun(job_);
+  if (!IsElastic(world_, job_.metadata)) return wanted;
+  int64_t admitted = 0;
+  for (const api::PodSet& pod_set : workload.spec.pod_sets) admitted += pod_set.count;
+  return static_cast<int32_t>(std::min<int64_t>(wanted, admitted));
+}
+
+// A slice that was whole lost pods: their replacements may come back one by one.
+bool JobGang::Grow(const api::Workload& slice, Plan& plan) const {
+  const int32_t live = Live(slice);
+  if (gang_.form != GangForm::kOwn || live < 1 || WasWhole(slice, now_)) return false;
+  return KeepOwnGroup(live, true, plan);
+}
+
 // The API server refuses a minimum above the parallelism, so both go into one write.
 void JobGang::AddToStart(int32_t count, Json& body) const {
   if (gang_.form != GangForm::kJobController || !gang_.ours) return;
@@ -117,7 +134,7 @@ bool JobGang::WaitsForGroup(Plan& plan) const {
 bool JobGang::KeepMinimum(const api::Workload& workload, Plan& plan) const {
   const bool own = gang_.form == GangForm::kOwn;
   if (!own && !(gang_.form == GangForm::kJobController && gang_.ours)) return false;
-  const int32_t live = jobs::PodsToRun(job_);
+  const int32_t live = Live(workload);
   if (live < 1) return false;
   int32_t wanted = live;
   if (own && group_ == nullptr) return KeepOwnGroup(wanted, false, plan);

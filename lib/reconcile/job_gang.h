@@ -39,9 +39,10 @@ class JobGang {
   // What a user should know who sees the Job start.
   std::vector<Note> StartNotes() const;
 
-  // Of a running Job. True when a write was planned.
-  bool KeepMinimum(const api::Workload& workload, Plan& plan) const;
+  // Of a Job that runs what this Workload has quota for. True when a write was planned.
   bool Watch(const api::Workload& workload, Plan& plan) const;
+  // Before pods of an elastic Job are let go. True when something has to happen first.
+  bool Grow(const api::Workload& slice, Plan& plan) const;
   // It was whole, has shrunk, and what runs is enough.
   bool Enough(const api::Workload& workload) const;
   // Of a Job that gave its quota back.
@@ -49,7 +50,9 @@ class JobGang {
 
  private:
   bool IsGang() const;
-  GangState State() const;
+  int32_t Live(const api::Workload& workload) const;
+  GangState State(const api::Workload& workload) const;
+  bool KeepMinimum(const api::Workload& workload, Plan& plan) const;
   std::string RefusalOfForeign(const api::PodGroup* group) const;
   bool KeepOwnGroup(int32_t wanted, bool exact, Plan& plan) const;
   bool KeepExplicit(int32_t wanted, Plan& plan) const;

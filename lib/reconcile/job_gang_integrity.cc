@@ -17,9 +17,9 @@ bool JobGang::IsGang() const {
   return gang_.form != jobs::GangForm::kNone;
 }
 
-GangState JobGang::State() const {
+GangState JobGang::State(const api::Workload& workload) const {
   GangState state;
-  state.live = jobs::PodsToRun(job_);
+  state.live = Live(workload);
   state.running = jobs::PodsRunning(job_);
   std::optional<int32_t> minimum;
   if (!gang_.ours) minimum = jobs::ExplicitMinCount(job_);
@@ -37,13 +37,14 @@ GangState JobGang::State() const {
 }
 
 bool JobGang::Enough(const api::Workload& workload) const {
-  const GangState state = State();
+  const GangState state = State(workload);
   return state.policy == OnGangBroken::kShrink && WasWhole(workload, now_) &&
          state.running >= state.least;
 }
 
 bool JobGang::Watch(const api::Workload& workload, Plan& plan) const {
-  return IsGang() && WatchGang(world_, workload, State(), now_, plan);
+  return KeepMinimum(workload, plan) ||
+         (IsGang() && WatchGang(world_, workload, State(workload), now_, plan));
 }
 
 bool JobGang::Rest(const api::Workload& workload, Plan& plan) const {

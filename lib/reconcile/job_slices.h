@@ -66,7 +66,8 @@ SliceStep NextSliceStep(const state::World& world, const api::Job& job,
                         const std::vector<api::PodSet>& pod_sets, absl::Time now, Plan& plan);
 
 // Takes the gate off as many pods as the admitted slice has room for, in the order of their names.
-void UngatePods(const state::World& world, const api::Job& job, Plan& plan);
+// A gang's minimum is raised first, so that what a slice adds is placed as a whole.
+void UngatePods(const state::World& world, const api::Job& job, absl::Time now, Plan& plan);
 
 // The pod sets of a new slice: those of the running one with the counts of the Job. The template of
 // a Job that runs contains what its admission brought, which the new one must not inherit.

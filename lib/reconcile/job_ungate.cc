@@ -5,6 +5,7 @@
 #include "api/names.h"
 #include "jobs/construct.h"
 #include "jobs/job_kind.h"
+#include "reconcile/job_gang.h"
 #include "reconcile/job_slices.h"
 #include "reconcile/plan.h"
 
@@ -69,7 +70,7 @@ std::optional<Json> UngatePatch(const state::SlicePod& pod, const api::Workload&
 
 }  // namespace
 
-void UngatePods(const state::World& world, const api::Job& job, Plan& plan) {
+void UngatePods(const state::World& world, const api::Job& job, absl::Time now, Plan& plan) {
   if (!world.slice_pods().synced()) return;
   const WorkloadPtr slice = ActiveSlice(world, job);
   if (slice == nullptr || !Has(*slice, api::kAdmitted)) return;
@@ -80,6 +81,10 @@ void UngatePods(const state::World& world, const api::Job& job, Plan& plan) {
   for (const state::SlicePodPtr& pod : pods) {
     if (!pod->ended && !pod->Gated()) --room[pod->pod_set];
   }
+  const bool any = std::any_of(pods.begin(), pods.end(), [&](const state::SlicePodPtr& pod) {
+    return !pod->ended && pod->Gated() && room[pod->pod_set] > 0;
+  });
+  if (!any || JobGang(world, job, now).Grow(*slice, plan)) return;
   for (const state::SlicePodPtr& pod : pods) {
     if (pod->ended || !pod->Gated() || room[pod->pod_set] <= 0) continue;
     std::optional<Json> body = UngatePatch(*pod, *slice);

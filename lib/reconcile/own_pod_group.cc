@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "api/names.h"
+#include "jobs/construct.h"
 #include "jobs/job_kind.h"
 #include "jobs/pod.h"
 #include "reconcile/gang_integrity.h"
@@ -83,7 +84,9 @@ bool KeepPodGroup(const state::World& world, const OwnPodGroup& own, bool exact,
     Note note = own.about;
     note.reason = "CreatedPodGroup";
     note.message = fmt::format("Created PodGroup {} for {} pods", key.name, wanted);
-    plan.Add(CreateAction(api::Kind::kPodGroup, key, jobs::PodGroupBody(own.group)))
+    jobs::NewPodGroup made = own.group;
+    made.preemption_policy = jobs::PreemptionPolicyOf(world, made.priority_class_name);
+    plan.Add(CreateAction(api::Kind::kPodGroup, key, jobs::PodGroupBody(made)))
         .notes.push_back(std::move(note));
     return true;
   }

@@ -258,8 +258,10 @@ Reply ApiServer::Store(Kind kind, ObjectKey key, Json object, const std::string&
     api::Prune(object, *schema);
     api::ApplyDefaults(object, *schema);
   }
-  FillPriority(*this, kind, object);
   DefaultBuiltin(kind, object);
+  if (std::string refused = ResolvePriorityClass(*this, kind, object); !refused.empty()) {
+    return Failure(403, "Forbidden", std::move(refused));
+  }
   if (Reply reply = Mutate(kind, object); !reply.ok()) return reply;
   if (schema != nullptr) api::ApplyDefaults(object, *schema);
   DropGatedFields(kind, options_.features, object);

@@ -1,5 +1,7 @@
 #include "sim/gang_rules.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
 #include "sim/api_server.h"
@@ -9,6 +11,24 @@ namespace {
 
 using api::Json;
 using api::Kind;
+
+constexpr char kPreempts[] = "PreemptLowerPriority";
+
+int64_t ValueOf(const Json& priority_class) {
+  const Json* value = priority_class.Find("value");
+  return value == nullptr ? 0 : value->AsInt();
+}
+
+// Of several the server takes the one of the least value.
+const Json* DefaultClass(const ApiServer& api) {
+  const Json* lowest = nullptr;
+  api.ForEach(Kind::kPriorityClass, [&](const Json& candidate) {
+    const Json* is_default = candidate.Find("globalDefault");
+    if (is_default == nullptr || !is_default->AsBool()) return;
+    if (lowest == nullptr || ValueOf(candidate) < ValueOf(*lowest)) lowest = &candidate;
+  });
+  return lowest;
+}
 
 int64_t MinCount(const Json* policy, int64_t fallback) {
   const Json* count = policy == nullptr ? nullptr : policy->Find("gang", "minCount");
@@ -44,13 +64,35 @@ void DropGatedFields(Kind kind, const state::ClusterFeatures& features, Json& ob
   }
 }
 
-void FillPriority(const ApiServer& api, Kind kind, Json& object) {
-  if (kind != Kind::kPod && kind != Kind::kPodGroup) return;
+std::string ResolvePriorityClass(const ApiServer& api, Kind kind, Json& object) {
+  if (kind != Kind::kPod && kind != Kind::kPodGroup) return "";
   const std::string name = object.GetString("spec", "priorityClassName");
-  const Json* found = name.empty() ? nullptr : api.Find(Kind::kPriorityClass, {"", name});
-  if (found == nullptr || object.Find("spec", "priority") != nullptr) return;
-  const Json* value = found->Find("value");
-  object["spec"].Set("priority", value == nullptr ? 0 : value->AsInt());
+  const Json* found = name.empty() ? DefaultClass(api) : api.Find(Kind::kPriorityClass, {"", name});
+  Json& spec = object["spec"];
+  if (found == nullptr) {
+    if (name.empty() && !spec.Has("priority")) spec.Set("priority", 0);
+    if (kind == Kind::kPod || name.empty()) return "";
+    return fmt::format("no PriorityClass with name {} was found", name);
+  }
+  spec.Set("priorityClassName", found->GetString("metadata", "name"));
+  const int64_t value = ValueOf(*found);
+  const Json* given = spec.Find("priority");
+  if (given != nullptr && given->AsInt() != value) {
+    return fmt::format("priority {} must match the priority {} of the class", given->AsInt(),
+                       value);
+  }
+  spec.Set("priority", value);
+  std::string policy = found->GetString("preemptionPolicy");
+  if (policy.empty()) policy = kPreempts;
+  const std::string said = spec.GetString("preemptionPolicy");
+  if (!said.empty() && said != policy) {
+    return fmt::format(
+        "the string value of PreemptionPolicy ({}) must not be provided in the spec; priority "
+        "admission controller computed {} from the given PriorityClass name",
+        said, policy);
+  }
+  spec.Set("preemptionPolicy", policy);
+  return "";
 }
 
 void DefaultPodGroup(Json& group) {
@@ -58,7 +100,8 @@ void DefaultPodGroup(Json& group) {
   if (!spec.Has("disruptionMode")) {
     spec.Set("disruptionMode", Json::MakeObject({{"single", Json::MakeObject()}}));
   }
-  if (!spec.Has("priority")) spec.Set("priority", 0);
+  // Before the class is looked at; see ResolvePriorityClass.
+  if (!spec.Has("preemptionPolicy")) spec.Set("preemptionPolicy", kPreempts);
 }
 
 std::vector<std::string> PodGroupErrors(const Json* old, const Json& next) {

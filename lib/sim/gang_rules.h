@@ -16,8 +16,10 @@ class ApiServer;
 
 // Takes away what a server without these features does not keep.
 void DropGatedFields(api::Kind kind, const state::ClusterFeatures& features, api::Json& object);
-// The priority of a new pod or PodGroup that names a class; it stays away when there is none.
-void FillPriority(const ApiServer& api, api::Kind kind, api::Json& object);
+// What a new pod or PodGroup gets from its PriorityClass, or from the one that is the default; it
+// stays away when there is none. The answer says why the object is refused (403); "" when it is
+// not. To be called when defaults are filled in.
+std::string ResolvePriorityClass(const ApiServer& api, api::Kind kind, api::Json& object);
 void DefaultPodGroup(api::Json& group);
 std::vector<std::string> PodGroupErrors(const api::Json* old, const api::Json& next);
 std::vector<std::string> JobSchedulingErrors(const api::Json* old, const api::Json& next);

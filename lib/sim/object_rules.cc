@@ -61,7 +61,6 @@ void DefaultPod(Json& pod) {
   SetDefault(spec, "restartPolicy", "Always");
   SetDefault(spec, "schedulerName", "default-scheduler");
   SetDefault(spec, "terminationGracePeriodSeconds", 30);
-  if (spec.GetString("priorityClassName").empty()) SetDefault(spec, "priority", 0);
   DefaultContainers(spec, "containers");
   DefaultContainers(spec, "initContainers");
   // A pod waits this long on a node that is gone (admission plugin DefaultTolerationSeconds).

@@ -153,6 +153,8 @@ absl::Status PriorityClass(const Words& words, Json& object) {
       object.Set("value", value);
     } else if (word.key == "default") {
       object.Set("globalDefault", word.value == "true");
+    } else if (word.key == "preemption") {
+      object.Set("preemptionPolicy", word.value);
     } else {
       return Unknown(word);
     }

@@ -1,5 +1,6 @@
 #include "sim/webhook_view.h"
 
+#include <optional>
 #include <utility>
 
 #include "api/names.h"
@@ -44,6 +45,23 @@ class JobLookup : public webhook::OwnerLookup {
   const ApiServer& api_;
 };
 
+webhook::NeverPreempting NeverPreemptingOf(const ApiServer& api) {
+  webhook::NeverPreempting never;
+  std::optional<int64_t> least;
+  api.ForEach(Kind::kPriorityClass, [&](const Json& priority_class) {
+    const bool is_never = priority_class.GetString("preemptionPolicy") == "Never";
+    if (is_never) never.classes.insert(priority_class.GetString("metadata", "name"));
+    const Json* is_default = priority_class.Find("globalDefault");
+    if (is_default == nullptr || !is_default->AsBool()) return;
+    const Json* value = priority_class.Find("value");
+    const int64_t number = value == nullptr ? 0 : value->AsInt();
+    if (least && *least <= number) return;
+    least = number;
+    never.by_default = is_never;
+  });
+  return never;
+}
+
 }  // namespace
 
 webhook::View ViewOf(const ApiServer& api, const state::Settings& settings) {
@@ -64,6 +82,7 @@ webhook::View ViewOf(const ApiServer& api, const state::Settings& settings) {
   view.namespaces = std::make_shared<const webhook::NamespaceViews>(std::move(namespaces));
   view.has_default_priority_class =
       api.Find(Kind::kWorkloadPriorityClass, {"", "default"}) != nullptr;
+  view.never_preempting = NeverPreemptingOf(api);
   view.owners = std::make_shared<const JobLookup>(api);
   return view;
 }

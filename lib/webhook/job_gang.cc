@@ -35,9 +35,6 @@ std::string Obstacle(const View& view, const api::Job& job, const std::string& n
   if (job.spec.managed_by && *job.spec.managed_by != "kubernetes.io/job-controller") {
     return fmt::format("the Job is managed by {}", *job.spec.managed_by);
   }
-  if (IsElasticJob(view, job.metadata)) {
-    return "pods of an elastic Job that wait for their slice would hold back the others";
-  }
   const NamespaceView* home = view.FindNamespace(ns);
   if (home == nullptr || !view.settings->managed_jobs_namespace_selector.Matches(home->labels)) {
     return "the namespace is not managed";
@@ -53,9 +50,18 @@ std::string BaseName(const api::Job& job) {
   return job.metadata.name.empty() ? job.metadata.generate_name : job.metadata.name;
 }
 
-bool JobControllerTakes(const api::Job& job) {
+bool NameFits(const api::Job& job) {
   const std::string part = job.metadata.name.empty() ? std::string(kGeneratedPart, 'x') : "";
   return jobs::NameFitsJobController(BaseName(job) + part);
+}
+
+// The Job controller does not copy the preemption policy of the pods' class into the PodGroup, and
+// the API server (feature gate PodGroupPreemptionPolicy) refuses one that differs from the class.
+// Of an elastic Job it asks for all pods, also for those that have no quota yet.
+bool JobControllerTakes(const View& view, const api::Job& job) {
+  const std::string& priority_class = job.spec.pod_template.spec->priority_class_name;
+  return NameFits(job) && !IsElasticJob(view, job.metadata) &&
+         !view.never_preempting.Contains(priority_class);
 }
 
 void AddMode(const Json& object, const char* mode, PatchOps* ops) {
@@ -119,7 +125,7 @@ void Warn(const Request& request, const View& view, const api::Job& job) {
   }
   const bool root = job.metadata.Controller() == nullptr;
   const bool grouped_by_template = !job.spec.pod_template.spec->scheduling_group.empty();
-  if (view.features.job_scheduling && root && !grouped_by_template && !JobControllerTakes(job)) {
+  if (view.features.job_scheduling && root && !grouped_by_template && !NameFits(job)) {
     request.warnings->push_back(
         "metadata.name: with the feature gate WorkloadWithJob the Job controller makes no pods for "
         "a Job whose name has a dot or more than 57 characters");
@@ -138,7 +144,7 @@ void AddNativeGang(const Request& request, const View& view, const api::Job& job
   if (object.Find("spec", "template", "spec") == nullptr || object.Find("metadata") == nullptr) {
     return;  // refused anyway
   }
-  if (view.features.job_scheduling && JobControllerTakes(job)) {
+  if (view.features.job_scheduling && JobControllerTakes(view, job)) {
     const Json policy = Json::MakeObject({{"gang", Json::MakeObject()}});
     const Json mode = Json::MakeObject({{"all", Json::MakeObject()}});
     ops->push_back(AddOp("/spec/scheduling", Json::MakeObject({{"schedulingPolicy", policy},

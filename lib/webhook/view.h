@@ -7,6 +7,7 @@
 #pragma once
 
 #include <absl/container/btree_map.h>
+#include <absl/container/btree_set.h>
 
 #include <memory>
 #include <optional>
@@ -51,11 +52,21 @@ class OwnerLookup {
                       const ObjectKey& key) const = 0;
 };
 
+// The PriorityClasses whose pods never preempt others.
+struct NeverPreempting {
+  absl::btree_set<std::string> classes;
+  bool by_default = false;  // pods without a class are of such a class
+  bool Contains(const std::string& name) const {
+    return name.empty() ? by_default : classes.contains(name);
+  }
+};
+
 struct View {
   const state::Settings* settings = nullptr;  // never null when used; outlives the View
   std::shared_ptr<const NamespaceViews> namespaces = std::make_shared<NamespaceViews>();
   // A WorkloadPriorityClass of the name "default" exists.
   bool has_default_priority_class = false;
+  NeverPreempting never_preempting;
   state::ClusterFeatures features;
   // nullptr: no kind of owner is watched.
   std::shared_ptr<const OwnerLookup> owners;

@@ -120,6 +120,9 @@ TEST_CASE("The PodGroup of a gang") {
   CHECK(decoded->priority == std::nullopt);
   CHECK(decoded->disruption_mode->all.has_value());
   CHECK(decoded->metadata.Controller()->uid == "uid");
+  CHECK(decoded->preemption_policy.empty());
+  group.preemption_policy = "Never";
+  CHECK(PodGroupBody(group).GetString("spec", "preemptionPolicy") == "Never");
 }
 
 TEST_CASE("Partial admission never goes below the user's own gang") {

@@ -109,6 +109,63 @@ TEST_CASE("A gang is all or nothing under a fault at any one write") {
   }
 }
 
+// An elastic gang of 2 that grows to 5, for which there is just room.
+std::string PlayElastic(Simulation::FaultHook hook, uint64_t* writes) {
+  Simulation sim(Options({true, true}));
+  for (const char* text : {"namespace ns", "flavor default", "localqueue q cq=cq",
+                           "clusterqueue cq flavor=default{cpu=9}", "node a cpu=3", "node b cpu=2",
+                           "job train queue=q cpu=1 parallelism=2 completions=100 "
+                           "annotation:kueue.x-k8s.io/elastic-job=true"}) {
+    Make(sim, text);
+  }
+  sim.SetFaultHook(std::move(hook));
+  sim.Start();
+  const absl::Time start = sim.now();
+  bool resized = false;
+  bool whole = true;
+  const auto run = [&](absl::Time until) {
+    while (sim.NextTime() < until && sim.Step()) {
+      const int64_t bound = Bound(sim, "train");
+      whole = whole && (bound == 0 || bound == 2 || (resized && bound == 5));
+    }
+    sim.RunUntil(until);
+  };
+  run(start + absl::Minutes(2));
+  CHECK(Bound(sim, "train") == 2);
+  Json patch = Json::MakeObject();
+  patch["spec"].Set("parallelism", 5);
+  REQUIRE(sim.Patch(Kind::kJob, {"ns", "train"}, patch).ok());
+  resized = true;
+  run(start + absl::Minutes(10));
+  CHECK(whole);
+  for (const std::string& text : sim.violations()) UNSCOPED_INFO(text);
+  CHECK(sim.violations().empty());
+  if (writes != nullptr) *writes = sim.writes();
+  const std::vector<Json> groups = sim.api().List(Kind::kPodGroup);
+  REQUIRE(groups.size() == 1);
+  const Json* minimum = groups[0].Find("spec", "schedulingPolicy", "gang", "minCount");
+  return fmt::format("{} run, {} are the minimum", Bound(sim, "train"), minimum->AsInt());
+}
+
+TEST_CASE("An elastic gang grows as a whole under a fault at any one write") {
+  uint64_t writes = 0;
+  const std::string clean = PlayElastic(nullptr, &writes);
+  CHECK(clean == "5 run, 5 are the minimum");
+  REQUIRE(writes > 12);
+  for (const Fault fault :
+       {Fault::kCrashBefore, Fault::kCrashAfter, Fault::kLoseReply, Fault::kFail}) {
+    for (uint64_t at = 1; at <= writes; ++at) {
+      INFO("fault " << static_cast<int>(fault) << " at write " << at);
+      const std::string end = PlayElastic(
+          [&](const state::Action&, uint64_t number) {
+            return number == at ? FaultDecision{fault} : FaultDecision{};
+          },
+          nullptr);
+      CHECK(end == clean);
+    }
+  }
+}
+
 TEST_CASE("A leader change at any write leaves gangs whole") {
   const state::ClusterFeatures features{true, false};
   uint64_t writes = 0;

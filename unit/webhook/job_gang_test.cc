@@ -85,6 +85,28 @@ TEST_CASE("Names that the Job controller cannot use get a PodGroup of ours") {
   CHECK(Group(Defaulted(generated, v.view)).rfind(prefix, 0) == 0);
 }
 
+TEST_CASE("Pods that never preempt are in a PodGroup of ours, which can say so") {
+  GangView v({true, true});
+  v.view.never_preempting.classes = {"polite"};
+  const auto of_class = [](const std::string& name) {
+    return With(J(kBase),
+                "{'spec': {'template': {'spec': {'priorityClassName': '" + name + "'}}}}");
+  };
+  CHECK(Mode(Defaulted(of_class("polite"), v.view)) == "PodGroup");
+  CHECK(Mode(Defaulted(of_class("rude"), v.view)) == "JobScheduling");
+  CHECK(Mode(Defaulted(J(kBase), v.view)) == "JobScheduling");
+  v.view.never_preempting.by_default = true;
+  CHECK(Mode(Defaulted(J(kBase), v.view)) == "PodGroup");
+}
+
+TEST_CASE("An elastic Job is in a PodGroup of ours, whose minimum is that of its slice") {
+  GangView v({true, true});
+  const api::Json job =
+      With(J(kBase), "{'metadata': {'annotations': {'kueue.x-k8s.io/elastic-job': 'true'}}}");
+  CHECK(Mode(Defaulted(job, v.view)) == "PodGroup");
+  CHECK_FALSE(Group(Defaulted(job, v.view)).empty());
+}
+
 TEST_CASE("Which Jobs become gangs") {
   const char* no_wish = "{'metadata': {'annotations': {'sluice.dev/native-gang': null}}}";
   struct Row {

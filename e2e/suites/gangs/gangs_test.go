@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
@@ -176,6 +177,83 @@ func TestGroupOfGang(t *testing.T) {
 		}
 		return nil
 	})
+}
+
+// TestNeverPreempts: the PodGroup says of preemption what the class of the pods says, or it would be
+// refused; the Job controller would not say it.
+func TestNeverPreempts(t *testing.T) {
+	t.Parallel()
+	c := harness.Shared
+	p := newPool(t, "8")
+	class := c.MustCreate(t, harness.Parsef("{apiVersion: scheduling.k8s.io/v1, kind: PriorityClass, metadata: {name: %s}, value: 50, preemptionPolicy: Never}", harness.Name("polite"))).GetName()
+	for _, name := range []string{harness.Name("gang"), harness.Name("gang") + ".own"} {
+		object := harness.Job{Name: name, Namespace: p.Namespace, Queue: p.Local, Pods: 3, PriorityClass: class}.Object()
+		object.SetAnnotations(map[string]string{"sluice.dev/native-gang": "true"})
+		// The webhooks learn of a new class by a watch, so ask until they know it.
+		harness.Eventually(t, "the class is known", func() error {
+			client, err := c.Resource(harness.JobKind, p.Namespace)
+			if err != nil {
+				return err
+			}
+			tried, err := client.Create(t.Context(), object, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+			if err != nil {
+				return err
+			}
+			if have := tried.GetAnnotations()["sluice.dev/gang-mode"]; have != "PodGroup" {
+				return fmt.Errorf("gang-mode is %q", have)
+			}
+			return nil
+		})
+		job := c.MustCreate(t, object)
+		p.expectBound(t, name, 3)
+		group := c.Get(t, groupKind, p.Namespace, harness.Field(job, "spec", "template", "spec", "schedulingGroup", "podGroupName"))
+		if have := harness.Field(group, "spec", "preemptionPolicy"); have != "Never" {
+			t.Errorf("preemptionPolicy of %s is %q", name, have)
+		}
+	}
+}
+
+// TestElastic: what an elastic gang grows by is placed as a whole, and what runs runs on meanwhile.
+func TestElastic(t *testing.T) {
+	t.Parallel()
+	c := harness.Shared
+	p := newPool(t, "3")
+	name := harness.Name("gang")
+	object := harness.Job{Name: name, Namespace: p.Namespace, Queue: p.Local, Pods: 2}.Object()
+	harness.Set(object, int64(20), "spec", "completions")
+	object.SetAnnotations(map[string]string{"sluice.dev/native-gang": "true", "kueue.x-k8s.io/elastic-job": "true"})
+	job := c.MustCreate(t, object)
+	if have := job.GetAnnotations()["sluice.dev/gang-mode"]; have != "PodGroup" {
+		t.Fatalf("gang-mode is %q", have)
+	}
+	p.expectBound(t, name, 2)
+	c.MustPatch(t, harness.JobKind, p.Namespace, name, `{"spec":{"parallelism":4}}`)
+	harness.Eventually(t, "all pods are let go", func() error {
+		pods, err := c.List(t.Context(), podKind, p.Namespace, "batch.kubernetes.io/job-name="+name)
+		if err != nil {
+			return err
+		}
+		if len(pods) != 4 {
+			return fmt.Errorf("there are %d", len(pods))
+		}
+		for i := range pods {
+			if gates := harness.Field(&pods[i], "spec", "schedulingGates"); gates != "" && gates != "[]" {
+				return fmt.Errorf("%s has %s", pods[i].GetName(), gates)
+			}
+		}
+		return nil
+	})
+	group := c.Get(t, groupKind, p.Namespace, harness.Field(job, "spec", "template", "spec", "schedulingGroup", "podGroupName"))
+	if have := harness.Field(group, "spec", "schedulingPolicy", "gang", "minCount"); have != "4" {
+		t.Errorf("minCount is %s", have)
+	}
+	for end := time.Now().Add(2 * time.Second); time.Now().Before(end); time.Sleep(100 * time.Millisecond) {
+		if all, bound := p.pods(t, name); all >= 0 && bound != 2 {
+			t.Fatalf("%d pods are bound", bound)
+		}
+	}
+	p.node(t, "1")
+	p.expectBound(t, name, 4)
 }
 
 // TestNeverInterleaved: of two gangs that want the same nodes one runs whole, then the other.
