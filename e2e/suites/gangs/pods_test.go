@@ -116,3 +116,53 @@ func TestPodsRefused(t *testing.T) {
 		}
 	}
 }
+
+// TestPodsRepaired: a pod is lost; its replacement joins the gang, though another has ended by then.
+func TestPodsRepaired(t *testing.T) {
+	t.Parallel()
+	c := harness.Shared
+	p := newPool(t, "4")
+	group := harness.Name("group")
+	names := []string{}
+	for i := range 3 {
+		names = append(names, fmt.Sprintf("%s-%d", group, i))
+		p.member(t, group, names[i], 3, func(pod *unstructured.Unstructured) {
+			if i == 0 {
+				annotations := pod.GetAnnotations()
+				annotations["sluice.dev/run-seconds"] = "1"
+				pod.SetAnnotations(annotations)
+			}
+		})
+	}
+	harness.Eventually(t, "the first pod has ended", func() error {
+		pod, err := c.Fetch(t.Context(), podKind, p.Namespace, names[0])
+		if err != nil {
+			return err
+		}
+		if phase := harness.Field(pod, "status", "phase"); phase != "Succeeded" {
+			return fmt.Errorf("it is %s", phase)
+		}
+		return nil
+	})
+	c.Kubectl(t, "delete", "pod", "--namespace", p.Namespace, names[2], "--wait=false")
+	// A kubelet ends a pod that is deleted and says so, which the fake nodes do not.
+	if _, err := c.Patch(t.Context(), podKind, p.Namespace, names[2], `{"status":{"phase":"Failed"}}`, "status"); err != nil {
+		t.Fatal(err)
+	}
+	p.expectGroup(t, group, "WaitingForReplacementPods", "True", "")
+	replacement := p.member(t, group, group+"-new", 3, nil)
+	harness.Eventually(t, "the replacement runs", func() error {
+		pod, err := c.Fetch(t.Context(), podKind, p.Namespace, replacement.GetName())
+		if err != nil {
+			return err
+		}
+		if harness.Field(pod, "spec", "nodeName") == "" {
+			return harness.ErrNotYet
+		}
+		return nil
+	})
+	object := c.Get(t, groupKind, p.Namespace, podGroup(replacement))
+	if have := harness.Field(object, "spec", "schedulingPolicy", "gang", "minCount"); have != "2" {
+		t.Errorf("minCount is %s", have)
+	}
+}
