@@ -236,6 +236,11 @@ struct PreemptionFile {  // of our own, in both versions
   std::optional<absl::Duration> window;
 };
 
+struct TopologyFile {          // of our own, in both versions
+  std::string node_lifecycle;  // Exclude, Ignore; empty: Exclude
+  std::string maintenance;     // the same
+};
+
 struct ConfigurationFile {
   std::string ns;
   WebhookFile webhook;
@@ -259,6 +264,7 @@ struct ConfigurationFile {
   std::optional<TextMap<bool>> feature_gates;
   ObjectRetentionFile object_retention_policies;
   PreemptionFile preemption;
+  TopologyFile topology;
   std::optional<VisibilityServerFile> visibility_server;
 };
 

@@ -198,6 +198,12 @@ void Fields(V& v, PreemptionFile& x) {
 }
 
 template <typename V>
+void Fields(V& v, TopologyFile& x) {
+  v("nodeLifecycle", x.node_lifecycle);
+  v("maintenance", x.maintenance);
+}
+
+template <typename V>
 void Fields(V& v, TransformationFile& x) {
   v("input", x.input);
   v("strategy", x.strategy);
@@ -295,6 +301,7 @@ void Fields(V& v, ConfigurationFile& x) {
   v("featureGates", x.feature_gates);
   v("objectRetentionPolicies", x.object_retention_policies);
   v("preemption", x.preemption);
+  v("topology", x.topology);
   if (!v.beta1()) v("visibilityServer", x.visibility_server);
 }
 

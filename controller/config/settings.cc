@@ -95,6 +95,8 @@ state::Settings MakeSettings(const ConfigurationFile& file, const state::Feature
       file.preemption.checkpoint_grace_period.value_or(defaults.checkpoint_grace_period),
       file.preemption.max_per_workload.value_or(defaults.max_per_workload),
       file.preemption.window.value_or(defaults.window)};
+  settings.topology = {file.topology.node_lifecycle != "Ignore",
+                       file.topology.maintenance != "Ignore"};
   return settings;
 }
 

@@ -205,6 +205,15 @@ void ValidatePreemption(const PreemptionFile& preemption, Violations* violations
   }
 }
 
+void ValidateTopology(const TopologyFile& topology, Violations* violations) {
+  const auto check = [&](const char* path, const std::string& value) {
+    if (value.empty() || value == "Exclude" || value == "Ignore") return;
+    violations->Add(path, "must be Exclude or Ignore (it is \"{}\")", value);
+  };
+  check("topology.nodeLifecycle", topology.node_lifecycle);
+  check("topology.maintenance", topology.maintenance);
+}
+
 }  // namespace
 
 void ValidateSelector(const std::string& path, const api::LabelSelector& selector,
@@ -249,6 +258,7 @@ void Validate(const ConfigurationFile& file, const state::FeatureGates& gates,
   ValidateResources(file.resources, gates, violations);
   ValidateRetention(file.object_retention_policies, violations);
   ValidatePreemption(file.preemption, violations);
+  ValidateTopology(file.topology, violations);
 }
 
 }  // namespace sluice::config

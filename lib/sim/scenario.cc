@@ -140,6 +140,8 @@ class Player {
       ASSIGN_OR_RETURN(settings.object_retention.after_deactivated_by_kueue, ParseDuration(value));
     } else if (key.starts_with("preemption.")) {
       return PreemptionSetting(key.substr(11), value, settings.preemption);
+    } else if (key.starts_with("topology.")) {
+      return TopologySetting(key.substr(9), value, settings.topology);
     } else if (key == "pods") {
       ASSIGN_OR_RETURN(const bool on, Bool(value));
       if (on) settings.integrations.frameworks.push_back(api::kPodFramework);
@@ -154,11 +156,9 @@ class Player {
     } else if (key == "fairSharing") {
       return FairSharingSetting(value, settings);
     } else if (key == "replicas") {
-      int32_t replicas = 0;
-      if (!absl::SimpleAtoi(value, &replicas) || replicas < 1) {
+      if (!absl::SimpleAtoi(value, &options_.replicas) || options_.replicas < 1) {
         return InvalidArgument("\"{}\" is no number of replicas", value);
       }
-      options_.replicas = static_cast<size_t>(replicas);
     } else if (key == "nativeGangs") {
       if (value != "jobs" && value != "podgroups" && value != "off") {
         return InvalidArgument("\"{}\" is none of jobs, podgroups and off", value);
@@ -192,6 +192,21 @@ class Player {
       ASSIGN_OR_RETURN(preemption.window, ParseDuration(value));
     } else {
       return InvalidArgument("the setting \"preemption.{}\" is not known", key);
+    }
+    return absl::OkStatus();
+  }
+
+  static absl::Status TopologySetting(const std::string& key, const std::string& value,
+                                      state::TopologySettings& topology) {
+    if (value != "Exclude" && value != "Ignore") {
+      return InvalidArgument("\"{}\" is neither Exclude nor Ignore", value);
+    }
+    if (key == "nodeLifecycle") {
+      topology.exclude_leaving = value == "Exclude";
+    } else if (key == "maintenance") {
+      topology.exclude_maintenance = value == "Exclude";
+    } else {
+      return InvalidArgument("the setting \"topology.{}\" is not known", key);
     }
     return absl::OkStatus();
   }

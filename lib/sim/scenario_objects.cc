@@ -400,6 +400,9 @@ absl::Status Workload(const Words& words, Json& object) {
     } else if (word.key == "priority") {
       ASSIGN_OR_RETURN(const int64_t priority, Integer(word));
       spec.Set("priority", priority);
+    } else if (word.key == "maxexec") {
+      ASSIGN_OR_RETURN(const int64_t seconds, Integer(word));
+      spec.Set("maximumExecutionTimeSeconds", seconds);
     } else if (word.key == "gate") {
       spec["preemptionGates"].Append(Json::MakeObject({{"name", word.value}}));
     } else if (const std::string note = After(word.key, "annotation:"); !note.empty()) {

@@ -106,6 +106,15 @@ struct Preemption {
   bool operator==(const Preemption&) const = default;
 };
 
+// What conditions of nodes mean for placement. Source: Kubernetes API reference, Node conditions.
+struct TopologySettings {
+  // Nodes that are drained, maintained or shut down right now take no new pods.
+  bool exclude_leaving = true;
+  // Nodes with planned maintenance take no pods of what may run into it.
+  bool exclude_maintenance = true;
+  bool operator==(const TopologySettings&) const = default;
+};
+
 struct Settings {
   // The namespace the controller is installed in. Its jobs are never managed.
   std::string installation_namespace = "kueue-system";
@@ -122,6 +131,7 @@ struct Settings {
   ResourceSettings resources;
   ObjectRetention object_retention;
   Preemption preemption;
+  TopologySettings topology;
   FeatureGates gates;
 };
 

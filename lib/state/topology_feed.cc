@@ -6,8 +6,11 @@
 
 namespace sluice::state {
 
-topology::Options TopologyOptionsOf(const FeatureGates& gates) {
+topology::Options TopologyOptionsOf(const Settings& settings) {
+  const FeatureGates& gates = settings.gates;
   topology::Options options;
+  options.exclude_leaving = settings.topology.exclude_leaving;
+  options.exclude_maintenance = settings.topology.exclude_maintenance;
   options.mixed_profile = gates.Enabled("TASProfileMixed");
   options.balanced = gates.Enabled("TASBalancedPlacement");
   options.preferred_affinity = gates.Enabled("TASRespectNodeAffinityPreferred");

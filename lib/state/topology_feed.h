@@ -18,13 +18,13 @@
 #include "api/kueue_types.h"
 #include "base/object_key.h"
 #include "queueing/requests.h"
-#include "state/feature_gates.h"
+#include "state/settings.h"
 #include "topology/inventory.h"
 
 namespace sluice::state {
 
 inline constexpr char kTopologyGate[] = "TopologyAwareScheduling";
-topology::Options TopologyOptionsOf(const FeatureGates& gates);
+topology::Options TopologyOptionsOf(const Settings& settings);
 
 class TopologyFeed {
  public:

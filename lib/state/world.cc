@@ -60,7 +60,7 @@ World::World(const Settings& settings)
       credits_(CreditSources()),
       queues_({settings.gates.Enabled("FlavorFungibilityPreserveScanProgress")}) {
   if (settings.gates.Enabled(kTopologyGate)) {
-    topology_ = std::make_unique<TopologyFeed>(TopologyOptionsOf(settings.gates));
+    topology_ = std::make_unique<TopologyFeed>(TopologyOptionsOf(settings));
   }
   SetCycleOptions();
   StartUsageLedger();

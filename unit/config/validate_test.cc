@@ -193,6 +193,10 @@ TEST_CASE("Rules of waitForPodsReady, retention and fair sharing") {
        "greater than 0 (it is 0s)"},
       {"more preemptions than are remembered", "preemption: {maxPerWorkload: 33}",
        "preemption.maxPerWorkload: must be at most 32 (it is 33)"},
+      {"states of nodes", "topology: {nodeLifecycle: Exclude, maintenance: Ignore}", ""},
+      {"no such states of nodes", "topology: {nodeLifecycle: exclude, maintenance: Avoid}",
+       "topology.nodeLifecycle: must be Exclude or Ignore (it is \"exclude\"); "
+       "topology.maintenance: must be Exclude or Ignore (it is \"Avoid\")"},
       {"no strategies", "fairSharing: {}", "fairSharing.preemptionStrategies: is required"},
       {"the wrong order",
        "fairSharing: {preemptionStrategies: [LessThanInitialShare, LessThanOrEqualToFinalShare]}",
