@@ -29,6 +29,10 @@ using StoreContext = std::unique_ptr<X509_STORE_CTX, Deleter<X509_STORE_CTX_free
 using Certificate = std::unique_ptr<X509, Deleter<X509_free>>;
 using Bio = std::unique_ptr<BIO, Deleter<BIO_free_all>>;
 
+constexpr char kAnonymousName[] = "system:anonymous";
+constexpr char kAuthenticatedGroup[] = "system:authenticated";
+constexpr char kUnauthenticatedGroup[] = "system:unauthenticated";
+
 // Null for an empty text.
 absl::StatusOr<Store> StoreOf(const std::string& pem) {
   if (pem.empty()) return Store();
@@ -111,6 +115,16 @@ absl::Status ReadList(const Json& data, const char* key, std::vector<std::string
   return absl::OkStatus();
 }
 
+// As every API server does behind its authentication: the aggregator, for one, comes without
+// groups.
+void AddAuthenticated(User& user) {
+  if (user.name == kAnonymousName) return;
+  for (const std::string& group : user.groups) {
+    if (group == kAuthenticatedGroup || group == kUnauthenticatedGroup) return;
+  }
+  user.groups.push_back(kAuthenticatedGroup);
+}
+
 }  // namespace
 
 struct RequestTrust::Stores {
@@ -127,8 +141,8 @@ bool User::InGroup(std::string_view group) const {
 
 User Anonymous() {
   User user;
-  user.name = "system:anonymous";
-  user.groups = {"system:unauthenticated"};
+  user.name = kAnonymousName;
+  user.groups = {kUnauthenticatedGroup};
   return user;
 }
 
@@ -183,6 +197,7 @@ std::optional<User> RequestTrust::FromHeaders(const Request& request) const {
       break;
     }
   }
+  AddAuthenticated(user);
   return user;
 }
 
@@ -207,7 +222,7 @@ std::optional<User> RequestTrust::UserOf(const Request& request, absl::Time now)
   User user;
   user.name = name;
   user.groups = NamesOf(leaf.get(), NID_organizationName);
-  user.groups.push_back("system:authenticated");
+  AddAuthenticated(user);
   return user;
 }
 

@@ -211,11 +211,12 @@ TEST_CASE("who asks is who the front proxy says, and nobody else may say so") {
   request.headers.push_back({"X-Remote-Uid", "7"});
   CHECK(fixture.Ask(request).status == 200);
   REQUIRE(fixture.asked.size() == 1);
-  CHECK(fixture.asked[0] ==
-        R"(/apis/authorization.k8s.io/v1/subjectaccessreviews {"resourceAttributes":)"
-        R"({"namespace":"","verb":"get","group":"visibility.kueue.x-k8s.io","version":"v1beta2",)"
-        R"("resource":"clusterqueues","subresource":"pendingworkloads","name":"cq"},)"
-        R"("user":"allowed","uid":"7","groups":["a","b"],"extra":{"example.com/key":["v"]}})");
+  CHECK(
+      fixture.asked[0] ==
+      R"(/apis/authorization.k8s.io/v1/subjectaccessreviews {"resourceAttributes":)"
+      R"({"namespace":"","verb":"get","group":"visibility.kueue.x-k8s.io","version":"v1beta2",)"
+      R"("resource":"clusterqueues","subresource":"pendingworkloads","name":"cq"},)"
+      R"("user":"allowed","uid":"7","groups":["a","b","system:authenticated"],"extra":{"example.com/key":["v"]}})");
 
   SECTION("somebody who may not") {
     const Response refused = fixture.Get(path, "eve");
