@@ -153,8 +153,11 @@ std::string StructuredReason(const ExplanationTree& tree, const api::Workload& w
         return excluded ? "NodesExcluded" : "NoMatchingFlavor";
       }
       return "QuotaExceeded";
-    case Verdict::kNoCandidates:
+    case Verdict::kProtected:
+      return "CreditsBehind";
     case Verdict::kNoLongerFits:
+      return tree.verdict.problems.empty() ? "QuotaExceeded" : "CreditsBehind";
+    case Verdict::kNoCandidates:
     case Verdict::kPreempting:
     case Verdict::kPreemptionFailed:
     case Verdict::kDeferredFit:

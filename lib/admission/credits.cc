@@ -45,6 +45,9 @@ void OrderByCredits(const Snapshot& snapshot, std::vector<Entry*>& sorted) {
     (within ? group.within : group.beyond).push_back(&entry);
   }
   for (auto& [policy, group] : groups) {
+    if (!group.within.empty()) {
+      for (Entry* entry : group.beyond) entry->decision.explanation.problems = {policy};
+    }
     group.within.insert(group.within.end(), group.beyond.begin(), group.beyond.end());
     for (size_t i = 0; i < group.places.size(); ++i) sorted[group.places[i]] = group.within[i];
   }

@@ -106,7 +106,8 @@ class Explainer {
         return;
       case flavor::Mode::kPreempt:
       case flavor::Mode::kDeferredFit:
-        verdict.verdict = entry.targets.empty()     ? Verdict::kNoCandidates
+        verdict.verdict = verdict.protected_until   ? Verdict::kProtected
+                          : entry.targets.empty()   ? Verdict::kNoCandidates
                           : info_->preemption_gated ? Verdict::kPreemptionGated
                                                     : Verdict::kPreempting;
         for (const preemption::Target& target : entry.targets) {
@@ -321,6 +322,10 @@ class Explainer {
     switch (tree_.verdict.verdict) {
       case Verdict::kNoFit:
       case Verdict::kNoCandidates:
+        AddTrialWakeUps();
+        break;
+      case Verdict::kProtected:
+        Wake(WakeUp::Kind::kOther, "credits no longer protect what it would reclaim");
         AddTrialWakeUps();
         break;
       case Verdict::kPreempting:

@@ -71,6 +71,14 @@ std::string FirstProblem(const Explanation& explanation) {
   return explanation.problems.empty() ? std::string() : explanation.problems.front();
 }
 
+std::string BehindText(const Explanation& explanation) {
+  if (explanation.problems.empty()) return "";
+  return fmt::format(
+      ". Its ClusterQueue uses more than its standing entitlement; those within theirs come first "
+      "(CreditPolicy {})",
+      explanation.problems.front());
+}
+
 }  // namespace
 
 std::string RenderFinding(const flavor::Finding& finding) {
@@ -141,7 +149,7 @@ std::string RenderMessage(const Explanation& explanation) {
     case Verdict::kOthersNotReady:
       return "waiting for all admitted workloads to be in PodsReady condition";
     case Verdict::kNoLongerFits:
-      return "Workload no longer fits after processing another workload";
+      return "Workload no longer fits after processing another workload" + BehindText(explanation);
     case Verdict::kChecksFailed:
       return "The workload has failed admission checks";
     case Verdict::kQueueInactive:

@@ -21,7 +21,8 @@ struct Explanation {
     kNoFit,               // no flavor fits; `pod_sets` say why
     kNoCandidates,        // would need a preemption, and nothing can be preempted
     kProtected,           // credits protect what it would reclaim, until `protected_until`
-    kNoLongerFits,        // fitted alone, not after others of the same cycle
+    kNoLongerFits,        // fitted alone, not after others of the same cycle; `problems` names the
+                          // CreditPolicy by which those came first, if one did that
     kPreempting,          // fits when the workloads named in `preempting` are gone
     kPreemptionFailed,    // none of them could be evicted
     kDeferredFit,         // fits when the victims of another workload are gone

@@ -1,6 +1,7 @@
 #include "quota/credit_timeline.h"
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 namespace sluice::quota {
@@ -83,6 +84,15 @@ void CreditTimeline::Rebase(const Checkpoint& checkpoint) {
 CreditAccount CreditTimeline::At(absl::Time now) const {
   CreditAccount account = steps_.back().account;
   account.Settle(now);
+  return account;
+}
+
+CreditAccount CreditTimeline::AsOf(absl::Time then) const {
+  const auto after =
+      std::upper_bound(steps_.begin() + 1, steps_.end(), then,
+                       [](absl::Time at, const Step& step) { return at < step.change.at; });
+  CreditAccount account = std::prev(after)->account;
+  account.Settle(then);
   return account;
 }
 

@@ -25,6 +25,11 @@ namespace sluice::quota {
 inline absl::Time FloorMilli(absl::Time time) {
   return absl::FromUnixMillis(absl::ToUnixMillis(time));
 }
+// Whole seconds, as the times of conditions have it. A checkpoint is at a whole second too: then
+// what a condition shows is never older than a checkpoint that was made before.
+inline absl::Time FloorSecond(absl::Time time) {
+  return absl::FromUnixSeconds(absl::ToUnixSeconds(time));
+}
 
 class CreditTimeline {
  public:
@@ -55,6 +60,8 @@ class CreditTimeline {
 
   // As it is at that instant with everything known now.
   CreditAccount At(absl::Time now) const;
+  // As it was then; at the checkpoint for an earlier instant.
+  CreditAccount AsOf(absl::Time then) const;
   Picos usage() const { return steps_.back().usage; }
   Micros entitlement() const { return steps_.back().account.entitlement(); }
   bool earns() const { return steps_.back().earns; }

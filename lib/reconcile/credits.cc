@@ -24,6 +24,7 @@ using quota::CreditAccount;
 using quota::Credits;
 
 constexpr char kCreditSource[] = "sluice-credits";
+constexpr char kAdjusted[] = "Adjusted";  // condition: what became of the last annotation
 
 Note NoteOn(api::Kind kind, const api::ObjectMeta& metadata, bool warning, std::string reason,
             std::string message) {
@@ -89,15 +90,17 @@ bool MayExist(const state::World& world, const api::CreditAccount& account) {
          (owner != nullptr && world.Unreadable({api::Kind::kCreditPolicy, {"", owner->name}}));
 }
 
+// `account` is the checkpoint, as of a whole second; rates are those of now.
 api::CreditAccountStatus StatusOf(const state::GovernedNode& node, const CreditAccount& account,
                                   const api::CreditAccount& object, absl::Time now) {
+  const CreditAccount current = node.timeline->At(now);
   api::CreditAccountStatus status = object.status;
   status.balance = account.balance().ToString();
-  status.entitlement = Units(account.entitlement());
-  status.usage = Units(account.usage());
-  status.rate = Units(account.Rate());
-  status.bank_limit = account.BankLimit().ToString();
-  status.empty_at = account.EmptyAt();
+  status.entitlement = Units(current.entitlement());
+  status.usage = Units(current.usage());
+  status.rate = Units(current.Rate());
+  status.bank_limit = current.BankLimit().ToString();
+  status.empty_at = current.EmptyAt();
   status.last_settled = account.last_settled();
   status.lifetime_earned = account.totals().earned.ToString();
   status.lifetime_spent = account.totals().spent.ToString();
@@ -106,10 +109,16 @@ api::CreditAccountStatus StatusOf(const state::GovernedNode& node, const CreditA
   if (node.earns) {
     SetCondition(status.conditions, api::kActive, true, "Active", policy, 0, now);
   } else {
-    SetCondition(status.conditions, api::kActive, true, "Paused",
+    SetCondition(status.conditions, api::kActive, true, state::kPaused,
                  policy + "; earns nothing while the ClusterQueue is stopped or inactive", 0, now);
   }
   return status;
+}
+
+bool Moved(const api::CreditAccountStatus& before, const api::CreditAccountStatus& after) {
+  return before.balance != after.balance || before.lifetime_earned != after.lifetime_earned ||
+         before.lifetime_spent != after.lifetime_spent ||
+         before.lifetime_expired != after.lifetime_expired;
 }
 
 // Something other than the passing of time made it different.
@@ -119,16 +128,17 @@ bool RatesChanged(const api::CreditAccountStatus& before, const api::CreditAccou
          before.bank_limit != after.bank_limit || before.conditions != after.conditions;
 }
 
-// When the status is written next if only time passes: at least half an interval after the last
-// time, and not all accounts at once.
-absl::Time NextWrite(const std::string& name, absl::Time last, absl::Duration interval) {
+// When the status is written next if only time passes: a minute after the last time, or up to half
+// a minute earlier, so that accounts which were written together do not stay together.
+absl::Time NextWrite(const std::string& name, absl::Time last) {
+  constexpr int64_t kLength = 60'000;
   uint64_t hash = 1469598103934665603u;
   for (const char c : name) hash = (hash ^ static_cast<unsigned char>(c)) * 1099511628211u;
-  const int64_t length = absl::ToInt64Milliseconds(interval);
-  const auto phase = static_cast<int64_t>(hash % static_cast<uint64_t>(length));
-  const int64_t earliest = absl::ToUnixMillis(last) + length / 2;
-  const int64_t behind = ((earliest - phase) % length + length) % length;
-  return absl::FromUnixMillis(behind == 0 ? earliest : earliest + length - behind);
+  const auto phase = static_cast<int64_t>(hash % static_cast<uint64_t>(kLength));
+  const int64_t earliest = absl::ToUnixMillis(last) + kLength / 2;
+  const int64_t behind = ((earliest - phase) % kLength + kLength) % kLength;
+  const int64_t wait = behind == 0 ? 0 : kLength - behind;
+  return absl::FromUnixMillis(earliest + std::min(wait, kLength / 2));
 }
 
 int64_t AdjustmentsTakenOff(const api::CreditAccount& account) {
@@ -147,6 +157,33 @@ state::Action TakeOff(const api::CreditAccount& account, bool remove, int64_t co
                           account.metadata.resource_version);
 }
 
+absl::StatusOr<Credits> ParseAdjustment(const std::string& text) {
+  constexpr size_t kLongest = 64;
+  if (text.size() > kLongest) {
+    return absl::InvalidArgumentError(
+        fmt::format("a text of {} characters is no number of credit-hours", text.size()));
+  }
+  return Credits::Parse(text);
+}
+
+// The condition first, then the event with the removal of the annotation: so neither is lost.
+void RefuseAdjustment(const state::GovernedNode& node, const CreditAccount& account,
+                      const api::CreditAccount& object, const absl::Status& problem, absl::Time now,
+                      Plan& plan) {
+  const std::string message =
+      fmt::format("The annotation {} is ignored, the balance stays as it is: {}",
+                  api::kCreditAdjust, std::string(problem.message()));
+  api::CreditAccountStatus status = StatusOf(node, account, object, now);
+  SetCondition(status.conditions, kAdjusted, false, "InvalidAdjustment", message, 0, now);
+  if (status.conditions != object.status.conditions) {
+    plan.Add(StatusAction(api::Kind::kCreditAccount, object.metadata, status));
+    return;
+  }
+  Write& write = plan.Add(TakeOff(object, true, AdjustmentsTakenOff(object)));
+  write.notes.push_back(
+      NoteOn(api::Kind::kCreditAccount, object.metadata, true, "InvalidAdjustment", message));
+}
+
 // True when the plan has a write for an adjustment.
 bool PlanAdjustment(const state::GovernedNode& node, CreditAccount& account,
                     const api::CreditAccount& object, absl::Time now, Plan& plan) {
@@ -158,17 +195,18 @@ bool PlanAdjustment(const state::GovernedNode& node, CreditAccount& account,
     return true;
   }
   if (text.empty()) return false;
-  const absl::StatusOr<Credits> amount = Credits::Parse(text);
-  if (!amount.ok() || text.size() > 64) {
-    Write& write = plan.Add(TakeOff(object, true, taken_off));
-    write.notes.push_back(NoteOn(
-        api::Kind::kCreditAccount, object.metadata, true, "InvalidAdjustment",
-        fmt::format("The annotation {} is ignored: {}", api::kCreditAdjust,
-                    std::string(amount.ok() ? "it is too long" : amount.status().message()))));
+  const absl::StatusOr<Credits> amount = ParseAdjustment(text);
+  if (!amount.ok()) {
+    RefuseAdjustment(node, account, object, amount.status(), now, plan);
     return true;
   }
-  account.Adjust(*amount, now);
+  account.Adjust(*amount, account.last_settled());
   api::CreditAccountStatus status = StatusOf(node, account, object, now);
+  CreditAccount current = node.timeline->At(now);
+  current.Adjust(*amount, now);
+  status.empty_at = current.EmptyAt();
+  SetCondition(status.conditions, kAdjusted, true, "Adjusted",
+               fmt::format("{} credit-hours", amount->ToString()), 0, now);
   status.adjustments = taken_off + 1;
   status.last_adjustment = text;
   Write& write = plan.Add(StatusAction(api::Kind::kCreditAccount, object.metadata, status));
@@ -242,8 +280,7 @@ Plan ReconcileCreditAccount(const state::World& world, const ObjectKey& key, abs
     return plan;
   }
   if (!node->timeline.has_value()) return plan;
-  now = quota::FloorMilli(now);
-  CreditAccount account = node->timeline->At(now);
+  CreditAccount account = node->timeline->AsOf(world.CreditsCertainUntil(now));
   if (PlanAdjustment(*node, account, *object, now, plan)) return plan;
   const absl::Time last = object->status.last_settled.value_or(absl::InfinitePast());
   if (now + absl::Seconds(1) < last) {
@@ -254,18 +291,23 @@ Plan ReconcileCreditAccount(const state::World& world, const ObjectKey& key, abs
                     state::FormatMilliTime(last))));
   }
   const api::CreditAccountStatus status = StatusOf(*node, account, *object, now);
-  const absl::Time due = last == absl::InfinitePast()
-                             ? now
-                             : NextWrite(key.name, last, world.credits().WriteInterval());
-  const bool moved = status.balance != object->status.balance;
+  absl::Time due = last == absl::InfinitePast() ? now : NextWrite(key.name, last);
+  // That the bank is empty is written down soon.
+  if (const auto& empty = object->status.empty_at; empty.has_value() && *empty >= last) {
+    due = std::min(due, quota::FloorSecond(*empty) + absl::Seconds(1));
+  }
+  const bool moved = Moved(object->status, status);
   if (RatesChanged(object->status, status) || (moved && now >= due)) {
     plan.Add(StatusAction(api::Kind::kCreditAccount, object->metadata, status));
     return plan;
   }
-  // With a full bank, or without anything in it, nothing changes by time alone.
-  CreditAccount later = account;
-  later.Settle(std::max(now, account.last_settled()) + absl::Hours(1));
-  if (moved || later.balance() != account.balance()) plan.RecheckAt(std::max(due, now));
+  // An empty bank that nothing is earned for, or at the limit of the debt, stays as it is.
+  CreditAccount later = node->timeline->At(now);
+  const CreditAccount current = later;
+  later.Settle(current.last_settled() + absl::Hours(1));
+  if (moved || later.balance() != current.balance() || !(later.totals() == current.totals())) {
+    plan.RecheckAt(due > now ? due : now + absl::Minutes(1));
+  }
   return plan;
 }
 

@@ -66,7 +66,7 @@ void Operator::Reserve(const admission::Decision& decision, absl::Time now) {
   const state::Ref ref{api::Kind::kWorkload, key};
   if (world_.credits().Governs(decision.info->cluster_queue)) {
     const api::StringMap annotations = world_.credits().AnnotationsFor(
-        next, decision.info->cluster_queue,
+        *decision.info->workload, decision.info->cluster_queue,
         queueing::AdmittedUsage(next, world_.settings().gates.Enabled("ReclaimablePods")), now);
     api::Json body = api::Json::MakeObject();
     for (const auto& [name, value] : annotations) {

@@ -18,8 +18,6 @@ namespace {
 
 using Parts = std::vector<std::string>;
 
-absl::Time FloorSecond(absl::Time time) { return absl::FromUnixSeconds(absl::ToUnixSeconds(time)); }
-
 std::optional<absl::Time> TransitionOf(const api::Workload& workload, const char* type,
                                        api::ConditionStatus status) {
   const api::Condition* condition = api::FindCondition(workload.status.conditions, type);
@@ -92,7 +90,7 @@ absl::Time ReservedSince(const api::Workload& workload) {
   const auto exact = ParseTime(workload.metadata.Annotation(api::kReservedAt));
   if (!shown.has_value()) return exact.ok() ? *exact : absl::UnixEpoch();
   // The annotation of an earlier reservation, or of one that did not come about, says nothing.
-  if (exact.ok() && FloorSecond(*exact) == FloorSecond(*shown)) return *exact;
+  if (exact.ok() && quota::FloorSecond(*exact) == quota::FloorSecond(*shown)) return *exact;
   return quota::FloorMilli(*shown);
 }
 

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "api/names.h"
+
 namespace sluice::state {
 namespace {
 
@@ -138,6 +140,8 @@ void CreditLedger::Renew(const Node& node, const Governing& policy, GovernedNode
 void CreditLedger::Begin(const std::string& account, const Node& node, GovernedNode& entry) {
   const auto object = sources_.accounts->Find({"", account});
   if (object == nullptr || object->metadata.Deleting()) return;
+  const api::OwnerReference* owner = object->metadata.Controller();
+  if (owner == nullptr || owner->uid != entry.policy_uid) return;  // it is about to go
   const CreditTimeline::Checkpoint checkpoint = CheckpointOf(*object, now_);
   std::vector<std::string> queues;
   QueuesBelow(node, queues);
@@ -158,13 +162,17 @@ void CreditLedger::Begin(const std::string& account, const Node& node, GovernedN
   }
   std::stable_sort(changes.begin(), changes.end(),
                    [](const auto& a, const auto& b) { return a.at < b.at; });
-  // Until now it had the entitlement that was written down.
+  // Until now it had the entitlement that was written down, and earned or not as that says.
   CreditTimeline::Micros entitlement = entry.entitlement;
   if (!object->status.entitlement.empty()) {
     entitlement = CreditsIn(object->status.entitlement).value() / kNanosecondsPerHour;
   }
+  bool earns = entry.earns;
+  if (const auto* active = api::FindCondition(object->status.conditions, api::kActive)) {
+    earns = active->reason != kPaused;
+  }
   entry.account_uid = object->metadata.uid;
-  entry.timeline.emplace(RulesOf(*entry.spec), checkpoint, entitlement, entry.earns, usage);
+  entry.timeline.emplace(RulesOf(*entry.spec), checkpoint, entitlement, earns, usage);
   for (const CreditTimeline::Change& change : changes) entry.timeline->Add(change);
 }
 
@@ -182,8 +190,44 @@ void CreditLedger::Sync(const Node& node, GovernedNode& entry, const std::string
   changed_.insert(account);
 }
 
-void CreditLedger::Rebuild(absl::Time now, absl::btree_set<std::string>& accounts,
-                           absl::btree_set<std::string>& policies) {
+// `old`: the nodes of before that were not met yet.
+void CreditLedger::Follow(const Node& node, const Governing& policy,
+                          absl::btree_map<std::string, GovernedNode>& old, LookAgain& again) {
+  const std::string name = CreditAccountName(node.is_cohort(), node.name());
+  GovernedNode entry;
+  if (const auto found = old.find(name); found != old.end()) {
+    const GovernedNode& before = found->second;
+    if (before.bursting && before.spec->burst_limit != policy.spec->burst_limit) {
+      again.limits.insert(before.name);
+    }
+    if (before.policy_uid == policy.uid) {
+      entry = std::move(found->second);
+    } else if (before.bursting) {
+      again.limits.insert(before.name);
+    }
+    old.erase(found);
+  }
+  Renew(node, policy, entry);
+  const auto object = sources_.accounts->Find({"", name});
+  if (object == nullptr || object->metadata.uid != entry.account_uid) entry.timeline.reset();
+  if (!entry.timeline.has_value()) {
+    Begin(name, node, entry);
+    again.accounts.insert(name);
+  }
+  if (entry.timeline.has_value()) Sync(node, entry, name);
+  if (!entry.is_cohort && !entry.spec->burst_limit.empty()) {
+    with_bursts_.push_back(name);
+  } else {
+    entry.bursting = false;
+  }
+  nodes_.insert_or_assign(name, std::move(entry));
+  std::vector<std::string> queues;
+  QueuesBelow(node, queues);
+  for (const std::string& queue : queues) chains_[queue].push_back(name);
+}
+
+CreditLedger::LookAgain CreditLedger::Rebuild(absl::Time now) {
+  LookAgain again;
   SetNow(now);
   stale_ = false;
   const auto views = std::exchange(policies_, {});
@@ -201,27 +245,7 @@ void CreditLedger::Rebuild(absl::Time now, absl::btree_set<std::string>& account
     for (const Node* child : root->cohorts()) Claim(*child, policy, claims);
     for (const Node* child : root->queues()) Claim(*child, policy, claims);
   }
-  for (const auto& [node, policy] : claims) {
-    const std::string name = CreditAccountName(node->is_cohort(), node->name());
-    GovernedNode entry;
-    if (const auto found = old.find(name); found != old.end()) {
-      if (found->second.policy_uid == policy->uid) entry = std::move(found->second);
-      old.erase(found);
-    }
-    Renew(*node, *policy, entry);
-    const auto object = sources_.accounts->Find({"", name});
-    if (object == nullptr || object->metadata.uid != entry.account_uid) entry.timeline.reset();
-    if (!entry.timeline.has_value()) {
-      Begin(name, *node, entry);
-      accounts.insert(name);
-    }
-    if (entry.timeline.has_value()) Sync(*node, entry, name);
-    if (!entry.is_cohort && !entry.spec->burst_limit.empty()) with_bursts_.push_back(name);
-    nodes_.insert_or_assign(name, std::move(entry));
-    std::vector<std::string> queues;
-    QueuesBelow(*node, queues);
-    for (const std::string& queue : queues) chains_[queue].push_back(name);
-  }
+  for (const auto& [node, policy] : claims) Follow(*node, *policy, old, again);
   std::sort(with_bursts_.begin(), with_bursts_.end());
   // The map stands still from here on, so that its accounts can be pointed to.
   for (const auto& [node, policy] : claims) {
@@ -229,15 +253,19 @@ void CreditLedger::Rebuild(absl::Time now, absl::btree_set<std::string>& account
     standing_.Set(*node, policy->terms, entry.entitlement,
                   entry.timeline.has_value() ? &*entry.timeline : nullptr);
   }
-  for (const auto& [name, entry] : old) accounts.insert(name);
+  for (const auto& [name, entry] : old) {
+    again.accounts.insert(name);
+    if (entry.bursting) again.limits.insert(entry.name);
+  }
   for (const auto& [name, view] : policies_) {
     const auto before = views.find(name);
-    if (before == views.end() || !(before->second == view)) policies.insert(name);
+    if (before == views.end() || !(before->second == view)) again.policies.insert(name);
   }
+  return again;
 }
 
 void CreditLedger::Restart() {
-  nodes_.clear();
+  for (auto& [name, entry] : nodes_) entry.timeline.reset();
   standing_.Clear();
   chains_.clear();
   stale_ = true;
@@ -306,13 +334,14 @@ absl::Time CreditLedger::OldestCheckpoint(const std::string& cluster_queue) cons
   return oldest;
 }
 
-api::StringMap CreditLedger::AnnotationsFor(const api::Workload& workload,
+api::StringMap CreditLedger::AnnotationsFor(const api::Workload& waiting,
                                             const std::string& cluster_queue,
                                             const FlavorResourceAmounts& amounts,
                                             absl::Time now) const {
-  std::vector<Reservation> reservations = PastReservations(workload, true);
+  std::vector<Reservation> reservations = PastReservations(waiting, true);
   std::erase_if(reservations, [&](const Reservation& one) {
-    return one.to.has_value() && *one.to <= OldestCheckpoint(one.cluster_queue);
+    return one.to.has_value() &&
+           (*one.to <= one.from || *one.to <= OldestCheckpoint(one.cluster_queue));
   });
   if (reservations.size() >= kMostReservations) {
     reservations.erase(reservations.begin(), reservations.end() - (kMostReservations - 1));
@@ -343,11 +372,6 @@ const GovernedNode* CreditLedger::Find(const std::string& account) const {
 const CreditPolicyView* CreditLedger::FindPolicy(const std::string& policy) const {
   const auto found = policies_.find(policy);
   return found == policies_.end() ? nullptr : &found->second;
-}
-
-absl::Duration CreditLedger::WriteInterval() const {
-  const auto accounts = static_cast<int64_t>(nodes_.size());
-  return std::max(absl::Minutes(1), absl::Milliseconds(250) * accounts);
 }
 
 std::vector<std::string> CreditLedger::UpdateBursts(absl::Time now, absl::Time& due) {

@@ -33,6 +33,9 @@ namespace sluice::state {
 // "cq-<name>" or "co-<name>"; a name that would be too long ends in a hash.
 std::string CreditAccountName(bool is_cohort, const std::string& name);
 
+// Reason of the condition Active of an account that earns nothing for now.
+inline constexpr char kPaused[] = "Paused";
+
 // What a policy governs, for its status.
 struct CreditPolicyView {
   bool cohort_found = false;
@@ -85,16 +88,20 @@ class CreditLedger {
 
   // There is a policy. Without one nothing here costs anything.
   bool active() const { return !nodes_.empty() || sources_.policies->size() > 0; }
-  void SetNow(absl::Time now) { now_ = quota::FloorMilli(now); }
+  void SetNow(absl::Time now) { now_ = quota::FloorSecond(now); }
 
   // Quotas, activity, policies or accounts changed: Rebuild is due.
   void MarkStale() { stale_ = true; }
   // Stale if what the policy says has changed, or if it came, is going or went.
   void PolicyChanged(const api::CreditPolicy* before, const api::CreditPolicy* after);
   bool stale() const { return stale_; }
-  // Follows the sources. Names of accounts and of policies to look at again are added.
-  void Rebuild(absl::Time now, absl::btree_set<std::string>& accounts,
-               absl::btree_set<std::string>& policies);
+  // Follows the sources.
+  struct LookAgain {
+    absl::btree_set<std::string> accounts;
+    absl::btree_set<std::string> policies;
+    absl::btree_set<std::string> limits;  // of ClusterQueues: another burst limit, or none any more
+  };
+  LookAgain Rebuild(absl::Time now);
   // Begins anew with what the objects say.
   void Restart();
   // The object came, changed or went.
@@ -107,8 +114,9 @@ class CreditLedger {
   bool Governs(const std::string& cluster_queue) const { return chains_.contains(cluster_queue); }
   // Every account of which a reservation in the ClusterQueue is part is settled up to here.
   absl::Time OldestCheckpoint(const std::string& cluster_queue) const;
-  // The annotations of a reservation that begins now.
-  api::StringMap AnnotationsFor(const api::Workload& workload, const std::string& cluster_queue,
+  // The annotations of a reservation that begins now; `waiting` is the Workload as it was until
+  // then.
+  api::StringMap AnnotationsFor(const api::Workload& waiting, const std::string& cluster_queue,
                                 const FlavorResourceAmounts& amounts, absl::Time now) const;
 
   // nullptr when no such account is due.
@@ -118,9 +126,6 @@ class CreditLedger {
   // Accounts whose rates changed since the last call.
   absl::btree_set<std::string> TakeChanged() { return std::exchange(changed_, {}); }
   bool HasChanged() const { return !changed_.empty(); }
-  // How long the status of an account may stay behind while only time passes: a minute, and with
-  // many accounts longer, so that all of them together cause four writes a second at most.
-  absl::Duration WriteInterval() const;
 
   // ClusterQueues whose bank became empty or filled since the last call; sets `due` to when the
   // next one will.
@@ -147,6 +152,8 @@ class CreditLedger {
   std::vector<Governing> SortedPolicies() const;
   void Claim(const quota::Node& node, const Governing& policy, Claims& claims);
   void Renew(const quota::Node& node, const Governing& policy, GovernedNode& entry);
+  void Follow(const quota::Node& node, const Governing& policy,
+              absl::btree_map<std::string, GovernedNode>& old, LookAgain& again);
   void Begin(const std::string& account, const quota::Node& node, GovernedNode& entry);
   void Sync(const quota::Node& node, GovernedNode& entry, const std::string& account);
   Picos HeldBelow(const quota::Node& node, const quota::CreditWeights& weights) const;

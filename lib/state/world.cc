@@ -210,7 +210,7 @@ bool World::WatchesSlicePods(const Settings& settings) {
 }
 
 std::optional<Rejection> World::Apply(const ObjectEvent& event, absl::Time now, Refs& touched) {
-  credits_now_ = quota::FloorMilli(now);
+  credits_now_ = quota::FloorSecond(now);
   credits_.SetNow(now);
   if (event.kind == api::Kind::kPod) return TakePod(event, now, touched);
   std::optional<Rejection> rejected;

@@ -170,6 +170,8 @@ class World {
   void PrepareCredits(absl::Time now, Refs& touched);
   // When PrepareCredits has something to do by time alone.
   absl::Time CreditsDue(absl::Time now) const;
+  // Up to when accounts can be written down: what is only assumed may still not come about.
+  absl::Time CreditsCertainUntil(absl::Time now) const;
   // All accounts begin with what the API says.
   void RestartCredits() { credits_.Restart(); }
   // A lender was refused because credits protect what it would reclaim.
@@ -335,6 +337,7 @@ class World {
   void FollowCredits(const ObjectKey& key, const Contribution* before, const Contribution* after);
   absl::Time ReleaseTime(const ObjectKey& key, absl::Time since) const;
   void UpdateBurstLimits(absl::Time now);
+  void RenewLimits(const std::string& cluster_queue);
   void ForgetLender(const ObjectKey& key);
   quota::CellLimits LimitsFor(const std::string& name, const api::ClusterQueueSpec& spec) const;
 

@@ -1,8 +1,9 @@
 // The part of World that follows fair-share credits.
 //
 // A reservation counts from the millisecond that its Workload carries, or from the second of its
-// condition; it ends with the second of the condition that shows the end, and with the moment in
-// which it is seen where there is none. The replay of an account reads the same times.
+// condition; it ends with the second of the condition that shows the end, and with the second in
+// which it is seen where there is none. The replay of an account reads the same times, and
+// checkpoints are at whole seconds: so it never matters when an account was written down.
 #include <algorithm>
 
 #include "api/names.h"
@@ -115,6 +116,16 @@ void World::FollowCredits(const ObjectKey& key, const Contribution* before,
   credits_.Hold(after->cluster_queue, after->usage, 1, since);
 }
 
+absl::Time World::CreditsCertainUntil(absl::Time now) const {
+  absl::Time until = quota::FloorSecond(now);
+  for (const auto& [key, workload] : assumed_) {
+    if (const auto since = reserved_since_.find(key); since != reserved_since_.end()) {
+      until = std::min(until, quota::FloorSecond(since->second));
+    }
+  }
+  return until;
+}
+
 void World::NoteLender(const ObjectKey& workload, absl::Time until) {
   const auto object = workloads_.Find(workload);
   if (object == nullptr) return;
@@ -143,30 +154,35 @@ quota::CellLimits World::LimitsFor(const std::string& name,
   return limits;
 }
 
+void World::RenewLimits(const std::string& cluster_queue) {
+  const auto queue = cluster_queues_.Find({"", cluster_queue});
+  if (queue == nullptr) return;
+  snapshot_.history.Clear();
+  snapshot_.tree.SetClusterQueue(cluster_queue, queue->spec.cohort_name,
+                                 LimitsFor(cluster_queue, queue->spec),
+                                 quota::Weight(FairWeight(queue->spec.fair_sharing)));
+  releases_.insert(cluster_queue);
+}
+
 void World::UpdateBurstLimits(absl::Time now) {
   bursts_stale_ = false;
-  for (const std::string& name : credits_.UpdateBursts(now, burst_due_)) {
-    const auto queue = cluster_queues_.Find({"", name});
-    if (queue == nullptr) continue;
-    snapshot_.history.Clear();
-    snapshot_.tree.SetClusterQueue(name, queue->spec.cohort_name, LimitsFor(name, queue->spec),
-                                   quota::Weight(FairWeight(queue->spec.fair_sharing)));
-    releases_.insert(name);
-  }
+  for (const std::string& name : credits_.UpdateBursts(now, burst_due_)) RenewLimits(name);
 }
 
 void World::PrepareCredits(absl::Time now, Refs& touched) {
-  credits_now_ = quota::FloorMilli(now);
+  credits_now_ = quota::FloorSecond(now);
   credits_.SetNow(now);
   if (!credits_.active() && !credits_.stale()) return;
   if (credits_.stale()) {
     const bool was_active = snapshot_.credits != nullptr;
-    absl::btree_set<std::string> accounts;
-    absl::btree_set<std::string> policies;
-    credits_.Rebuild(now, accounts, policies);
-    for (const std::string& name : accounts)
+    const CreditLedger::LookAgain again = credits_.Rebuild(now);
+    for (const std::string& name : again.accounts) {
       touched.insert({api::Kind::kCreditAccount, {"", name}});
-    for (const std::string& name : policies) touched.insert({api::Kind::kCreditPolicy, {"", name}});
+    }
+    for (const std::string& name : again.policies) {
+      touched.insert({api::Kind::kCreditPolicy, {"", name}});
+    }
+    for (const std::string& name : again.limits) RenewLimits(name);
     bursts_stale_ = true;
     snapshot_.credits = credits_.active() ? &credits_.standing() : nullptr;
     // Whoever waits may get another answer with other rules.

@@ -39,6 +39,20 @@ TEST_CASE("what is told late counts from its own time") {
   CHECK_FALSE(ledger.earns());
 }
 
+TEST_CASE("what an account was at an earlier instant, whatever came after") {
+  CreditRules rules;
+  rules.half_life = absl::ZeroDuration();
+  CreditTimeline timeline(rules, {At(absl::Hours(0)), Credits(), {}}, 8'000'000, true, 0);
+  timeline.Add({At(absl::Hours(1)), CreditTimeline::Picos{6'000'000} * 1'000'000, {}, {}, {}});
+  CHECK(timeline.AsOf(At(absl::Minutes(30))).balance() == Credits::FromHours(4));
+  CHECK((timeline.AsOf(At(absl::Minutes(30))).usage() == 0));
+  CHECK(timeline.AsOf(At(absl::Hours(1))).balance() == Credits::FromHours(8));
+  CHECK((timeline.AsOf(At(absl::Hours(1))).usage() == 6'000'000));
+  CHECK(timeline.AsOf(At(absl::Hours(2))).balance() == Credits::FromHours(10));
+  CHECK(timeline.AsOf(At(-absl::Hours(1))).balance() == Credits());
+  CHECK(timeline.AsOf(At(-absl::Hours(1))).last_settled() == At(absl::Hours(0)));
+}
+
 TEST_CASE("what is older than the checkpoint counts from the checkpoint on") {
   CreditTimeline ledger(Rules(), AtZero(absl::Hours(1)), Units(8), true, Used(8));
   ledger.Add({At(absl::ZeroDuration()), -Used(8), {}, {}, {}});
