@@ -145,6 +145,27 @@ metrics::LocalQueueView LocalQueueViewOf(const state::World& world, const Object
   return view;
 }
 
+// As of the last time at which the accounts were looked at: a minute ago at most while they move.
+std::vector<metrics::CreditAccountView> CreditViewsOf(const state::CreditLedger& credits) {
+  constexpr double kMicros = 1e6;
+  constexpr double kCreditHour = 3.6e18;
+  std::vector<metrics::CreditAccountView> views;
+  for (const auto& [name, node] : credits.nodes()) {
+    if (!node.timeline.has_value()) continue;
+    const quota::CreditAccount account = node.timeline->At(credits.standing().now());
+    metrics::CreditAccountView view;
+    view.name = name;
+    view.policy = node.policy;
+    view.balance = static_cast<double>(account.balance().value()) / kCreditHour;
+    view.bank_limit = static_cast<double>(account.BankLimit().value()) / kCreditHour;
+    view.entitlement = static_cast<double>(account.entitlement()) / kMicros;
+    view.usage = static_cast<double>(account.usage()) / kMicros;
+    view.rate = static_cast<double>(account.Rate()) / kMicros;
+    views.push_back(std::move(view));
+  }
+  return views;
+}
+
 }  // namespace
 
 void JobIndex::Update(const state::World& world, const ObjectKey& key) {
@@ -215,6 +236,7 @@ std::shared_ptr<const metrics::MetricsView> MakeMetricsView(const state::World& 
   auto view = std::make_shared<metrics::MetricsView>();
   view->pod_groups = world.features().pod_groups;
   view->job_scheduling = world.features().job_scheduling;
+  view->credit_accounts = CreditViewsOf(world.credits());
   for (const auto& [key, queue] : world.cluster_queues().all()) {
     view->cluster_queues.push_back(ClusterQueueViewOf(world, *queue, by_cluster_queue[key.name]));
   }

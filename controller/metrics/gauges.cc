@@ -55,6 +55,19 @@ const FamilyInfo kNativeGangs = {"sluice_native_gangs",
                                  "1 where the API server has this form of native gangs: PodGroups, "
                                  "and Jobs whose controller makes them",
                                  {"form"}};
+const LabelNames kAccount = {"account", "policy"};
+const FamilyInfo kCreditBalance = {
+    "sluice_credit_balance", "Banked credit-hours, by CreditAccount; negative is a debt", kAccount};
+const FamilyInfo kCreditLimit = {"sluice_credit_bank_limit",
+                                 "Credit-hours that the bank holds at most, by CreditAccount",
+                                 kAccount};
+const FamilyInfo kCreditEntitlement = {"sluice_credit_entitlement",
+                                       "Weighted nominal quota, by CreditAccount", kAccount};
+const FamilyInfo kCreditUsage = {"sluice_credit_usage",
+                                 "Weighted quota that is reserved, by CreditAccount", kAccount};
+const FamilyInfo kCreditRate = {"sluice_credit_rate",
+                                "Credit-hours an hour, by CreditAccount; negative while it spends",
+                                kAccount};
 const FamilyInfo kPending = {"kueue_pending_workloads",
                              "Workloads that wait, by ClusterQueue; 'active' ones are tried, "
                              "'inadmissible' ones wait for a change that can help them",
@@ -203,6 +216,14 @@ std::vector<prometheus::MetricFamily> CollectGauges(const MetricsView& view,
   for (const ClusterQueueView& queue : view.cluster_queues) AddClusterQueue(queue, options, out);
   if (options.local_queues) {
     for (const LocalQueueView& queue : view.local_queues) AddLocalQueue(queue, options, out);
+  }
+  for (const CreditAccountView& account : view.credit_accounts) {
+    const LabelValues labels = {account.name, account.policy};
+    out.Add(kCreditBalance, labels, account.balance);
+    out.Add(kCreditLimit, labels, account.bank_limit);
+    out.Add(kCreditEntitlement, labels, account.entitlement);
+    out.Add(kCreditUsage, labels, account.usage);
+    out.Add(kCreditRate, labels, account.rate);
   }
   out.Add(kNativeGangs, {"PodGroup"}, int64_t{view.pod_groups ? 1 : 0});
   out.Add(kNativeGangs, {"JobScheduling"}, int64_t{view.job_scheduling ? 1 : 0});

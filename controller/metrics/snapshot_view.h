@@ -73,10 +73,22 @@ struct LocalQueueView {
   std::optional<double> fair_sharing_usage;  // with admission fair sharing; may be infinite
 };
 
+// Of fair-share credits: credit-hours, and weighted units.
+struct CreditAccountView {
+  std::string name;
+  std::string policy;
+  double balance = 0;
+  double bank_limit = 0;
+  double entitlement = 0;
+  double usage = 0;
+  double rate = 0;
+};
+
 struct MetricsView {
   std::vector<ClusterQueueView> cluster_queues;
   // Only those that the configuration's localQueueSelector matches.
   std::vector<LocalQueueView> local_queues;
+  std::vector<CreditAccountView> credit_accounts;
   // What the API server has for native gangs.
   bool pod_groups = false;
   bool job_scheduling = false;

@@ -197,6 +197,7 @@ MetricsView OneQueue() {
   local.fair_sharing_usage = 2.5;
   view.local_queues = {local};
   view.pod_groups = true;
+  view.credit_accounts = {{"cq-team", "p", -1.5, 24, 4, 6, -2}};
   return view;
 }
 
@@ -229,10 +230,16 @@ TEST_CASE("gauges show the view") {
       "{cluster_queue=\"cq\",cohort=\"\",flavor=\"f\",replica_role=\"standalone\",resource="
       "\"cpu\"}";
   const std::string queue = "{cluster_queue=\"cq\",replica_role=\"standalone\"}";
+  const std::string account = "{account=\"cq-team\",policy=\"p\",replica_role=\"standalone\"}";
   const std::string local = "{name=\"lq\",namespace=\"ns\",replica_role=\"standalone\"}";
   for (const std::string& line : std::vector<std::string>{
            "sluice_native_gangs{form=\"PodGroup\",replica_role=\"standalone\"} 1",
            "sluice_native_gangs{form=\"JobScheduling\",replica_role=\"standalone\"} 0",
+           "sluice_credit_balance" + account + " -1.5",
+           "sluice_credit_bank_limit" + account + " 24",
+           "sluice_credit_entitlement" + account + " 4",
+           "sluice_credit_usage" + account + " 6",
+           "sluice_credit_rate" + account + " -2",
            "kueue_reserving_active_workloads" + queue + " 4",
            "kueue_local_queue_admission_fair_sharing_usage{cluster_queue=\"cq\",name=\"lq\","
            "namespace=\"ns\",replica_role=\"standalone\"} 2.5",
