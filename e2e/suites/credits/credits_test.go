@@ -5,6 +5,8 @@ package credits
 import (
 	"context"
 	"fmt"
+	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
@@ -173,6 +175,19 @@ func TestAdjust(t *testing.T) {
 		}
 	}
 	o.c.ExpectEvent(t, "", "CreditAccount", name, "Adjusted")
+	before := number(t, o.account(q, "is adjusted", is("adjustments", "2")), "lifetimeEarned")
+	o.c.MustPatch(t, sluice("CreditAccount"), "", name, `{"metadata":{"annotations":{"sluice.dev/adjust":"a lot"}}}`)
+	o.c.ExpectCondition(t, sluice("CreditAccount"), "", name, "Adjusted", "False", "InvalidAdjustment")
+	o.c.ExpectEvent(t, "", "CreditAccount", name, "InvalidAdjustment")
+	after := number(t, o.account(q, "lost the annotation", func(object *unstructured.Unstructured) error {
+		if object.GetAnnotations()["sluice.dev/adjust"] != "" {
+			return fmt.Errorf("the annotation is still there")
+		}
+		return is("adjustments", "2")(object)
+	}), "lifetimeEarned")
+	if after < before || after > before+1 {
+		t.Errorf("a text that is no number changed what was earned from %f to %f", before, after)
+	}
 }
 
 // TestPolicies: the older of two policies governs; with the last one the accounts go.
@@ -198,16 +213,66 @@ func TestPolicies(t *testing.T) {
 	})
 	o.c.Delete(t, sluice("CreditPolicy"), "", second)
 	harness.Eventually(t, "the account goes", func() error { return o.gone("cq-" + q.Cluster) })
-	for _, spec := range []string{
-		`{selector: {cohort: a}, horizon: soon}`, `{selector: {cohort: a}, horizon: "0"}`, `{}`,
-		`{selector: {cohort: a}, resources: [{name: cpu, weight: "-1"}]}`,
-		`{selector: {cohort: a}, resources: [{name: cpu, weight: "0"}]}`,
-		`{selector: {cohort: a}, maxBank: 90000h}`, `{selector: {cohort: a}, effect: Maybe}`,
+}
+
+// TestRefused: the API server refuses what makes no sense, and names the field.
+func TestRefused(t *testing.T) {
+	for spec, field := range map[string]string{
+		`{}`:                                                                           "spec.selector",
+		`{selector: {cohort: a}, horizon: soon}`:                                       "spec.horizon",
+		`{selector: {cohort: a}, horizon: "0"}`:                                        "spec.horizon",
+		`{selector: {cohort: a}, halfLife: -1h}`:                                       "spec.halfLife",
+		`{selector: {cohort: a}, maxBank: 90000h}`:                                     "spec.maxBank",
+		`{selector: {cohort: a}, effect: Maybe}`:                                       "spec.effect",
+		`{selector: {cohort: a}, resources: []}`:                                       "spec.resources",
+		`{selector: {cohort: a}, resources: [{name: cpu, weight: "0"}]}`:               "spec.resources",
+		`{selector: {cohort: a}, resources: [{name: cpu, weight: "-1"}]}`:              "spec.resources[0].weight",
+		`{selector: {cohort: a}, resources: [{name: cpu, weight: "1e30"}]}`:            "spec.resources[0].weight",
+		`{selector: {cohort: a}, resources: [{name: cpu, weight: heavy}]}`:             "spec.resources[0].weight",
+		`{selector: {cohort: a}, burstLimit: [{flavor: f, resource: cpu, limit: -1}]}`: "spec.burstLimit[0].limit",
 	} {
 		bad := harness.Parsef("{apiVersion: sluice.dev/v1alpha1, kind: CreditPolicy, metadata: {name: %s}, spec: %s}", harness.Name("bad"), spec)
-		if _, err := o.c.Create(context.Background(), bad); err == nil {
+		if _, err := harness.Shared.Create(t.Context(), bad); err == nil {
 			t.Errorf("a policy with the spec %s was accepted", spec)
+		} else if !strings.Contains(err.Error(), field) {
+			t.Errorf("the refusal of the spec %s does not name %s: %v", spec, field, err)
 		}
+	}
+}
+
+// TestExamples applies examples/credits, but for the time that the pods run: the test ends them.
+func TestExamples(t *testing.T) {
+	c := harness.Shared
+	directory := filepath.Join(harness.Root(), "examples", "credits")
+	apply := func(name string) {
+		t.Helper()
+		text, err := os.ReadFile(filepath.Join(directory, name))
+		if err == nil {
+			untimed := strings.ReplaceAll(string(text), "sluice.dev/run-seconds:", "sluice.dev/ignored:")
+			_, err = c.Run(t.Context(), untimed, "kubectl", "apply", "--filename", "-")
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Cleanup(func() {
+		if _, err := c.Run(context.Background(), "", "kubectl", "delete", "--wait=false", "--filename", directory); err != nil {
+			t.Error(err)
+		}
+	})
+	apply("1-teams.yaml")
+	o := org{t: t, c: c}
+	vision, speech := harness.Queue{Cluster: "vision"}, harness.Queue{Cluster: "speech"}
+	o.account(vision, "earns", is("rate", "4"))
+	o.account(speech, "earns", is("rate", "4"))
+	apply("2-burst.yaml")
+	c.ExpectSuspended(t, "vision", "burst", false)
+	o.account(vision, "spends", is("rate", "-2"))
+	c.Kubectl(t, "annotate", "creditaccount", "cq-speech", "sluice.dev/adjust=+12.5")
+	o.account(speech, "was granted credits", is("adjustments", "1"))
+	header, _, _ := strings.Cut(c.Kubectl(t, "get", "cra", "cq-speech"), "\n")
+	if have := strings.Join(strings.Fields(header), " "); have != "NAME BALANCE BANK-LIMIT ENTITLEMENT USAGE RATE EMPTY-AT" {
+		t.Errorf("the columns are %q", have)
 	}
 }
 
