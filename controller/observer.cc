@@ -191,6 +191,12 @@ void ShellObserver::OnDecision(const admission::Decision& decision, absl::Time) 
   }
 }
 
+void ShellObserver::OnGateRemoved(const reconcile::GateRemoval& removal, absl::Time now) {
+  if (!removal.admitted) return;
+  metrics_.Observe(metrics::GateRemovedRecord{removal.gate, removal.cluster_queue, removal.of_group,
+                                              now - *removal.admitted});
+}
+
 void ShellObserver::OnRejected(const state::Rejection& rejection, bool first, uint64_t count) {
   const char* kind = api::InfoOf(rejection.ref.kind).name;
   metrics_.ObjectRejected(kind);

@@ -28,6 +28,7 @@ class ShellObserver : public reconcile::Observer {
   void OnChange(const state::Ref& ref) override;
   void OnWorkload(const api::Workload* before, const api::Workload* after, absl::Time now) override;
   void OnDecision(const admission::Decision& decision, absl::Time now) override;
+  void OnGateRemoved(const reconcile::GateRemoval& removal, absl::Time now) override;
   void OnRejected(const state::Rejection& rejection, bool first, uint64_t count) override;
   void OnRefused(const state::Action& action, const state::Reply& reply) override;
 

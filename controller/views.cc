@@ -222,6 +222,23 @@ std::shared_ptr<const webhook::View> MakeWebhookView(const state::World& world,
   return view;
 }
 
+namespace {
+
+std::vector<metrics::FragmentationView> FragmentationViews(const state::World& world) {
+  std::vector<metrics::FragmentationView> views;
+  if (world.topology() == nullptr) return views;
+  for (const auto& [key, flavor] : world.flavors().all()) {
+    for (const topology::Fragmentation& part :
+         topology::FragmentationOf(world.topology()->inventory(), key.name)) {
+      views.push_back({key.name, part.level, part.resource, Amount(part.resource, part.free),
+                       Amount(part.resource, part.largest)});
+    }
+  }
+  return views;
+}
+
+}  // namespace
+
 std::shared_ptr<const metrics::MetricsView> MakeMetricsView(const state::World& world,
                                                             const config::Config& config) {
   absl::btree_map<std::string, WorkloadCounts> by_cluster_queue;
@@ -237,6 +254,7 @@ std::shared_ptr<const metrics::MetricsView> MakeMetricsView(const state::World& 
   view->pod_groups = world.features().pod_groups;
   view->job_scheduling = world.features().job_scheduling;
   view->credit_accounts = CreditViewsOf(world.credits());
+  view->fragmentation = FragmentationViews(world);
   for (const auto& [key, queue] : world.cluster_queues().all()) {
     view->cluster_queues.push_back(ClusterQueueViewOf(world, *queue, by_cluster_queue[key.name]));
   }

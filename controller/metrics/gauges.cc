@@ -131,6 +131,23 @@ const FamilyInfo kLocalUnadmitted = {"kueue_local_queue_unadmitted_workloads",
                                      "Workloads that are not admitted, by LocalQueue and reason",
                                      kLocalReason};
 
+const LabelNames kPlace = {"flavor", "level", "resource"};
+const FamilyInfo kFree = {"sluice_topology_free",
+                          "Quantity that is free on the nodes of a flavor with a topology", kPlace};
+const FamilyInfo kLargest = {
+    "sluice_topology_largest_free",
+    "The most that is free in one domain of the level: no larger gang fits into one", kPlace};
+const FamilyInfo kFragmentation = {
+    "sluice_topology_fragmentation_ratio",
+    "What is free outside of that domain, of all that is free; 0 when nothing is free", kPlace};
+
+void AddFragmentation(const FragmentationView& view, GaugeCollector& out) {
+  const LabelValues labels = {view.flavor, view.level, view.resource};
+  out.Add(kFree, labels, view.free);
+  out.Add(kLargest, labels, view.largest);
+  out.Add(kFragmentation, labels, view.free > 0 ? 1 - view.largest / view.free : 0.0);
+}
+
 void AddResources(const ClusterQueueView& queue, GaugeCollector& out) {
   for (const FlavorResourceView& cell : queue.resources) {
     const LabelValues labels = {queue.cohort, queue.name, cell.flavor, cell.resource};
@@ -225,6 +242,7 @@ std::vector<prometheus::MetricFamily> CollectGauges(const MetricsView& view,
     out.Add(kCreditUsage, labels, account.usage);
     out.Add(kCreditRate, labels, account.rate);
   }
+  for (const FragmentationView& place : view.fragmentation) AddFragmentation(place, out);
   out.Add(kNativeGangs, {"PodGroup"}, int64_t{view.pod_groups ? 1 : 0});
   out.Add(kNativeGangs, {"JobScheduling"}, int64_t{view.job_scheduling ? 1 : 0});
   return out.Take();

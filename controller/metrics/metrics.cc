@@ -116,6 +116,10 @@ struct Metrics::Impl {
                                     "Time from the creation of a job to that of its workload",
                                     {"job_kind", "replica_role"}},
                                    DoublingBuckets(0.01, 11)};
+  HistogramFamily gate_removal{{"kueue_pod_scheduling_gate_removal_seconds",
+                                "Time from admission to the removal of a scheduling gate of a pod",
+                                {"name", "cluster_queue", "is_group", "replica_role"}},
+                               LatencyBuckets()};
   CounterFamily lost_work{{"sluice_preemption_lost_work_resource_seconds_total",
                            "Work lost by preemptions in GPU-seconds, or CPU-seconds of workloads "
                            "without GPUs",
@@ -163,7 +167,7 @@ struct Metrics::Impl {
       visit(*family);
     }
     for (auto* family : {&attempt_duration, &ready_to_evicted, &eviction_latency, &creation_latency,
-                         &api_duration, &webhook_latency}) {
+                         &gate_removal, &api_duration, &webhook_latency}) {
       visit(*family);
     }
   }
@@ -308,6 +312,13 @@ void Metrics::Observe(const LostWorkRecord& record) {
   const std::lock_guard<std::mutex> lock(impl_->mutex);
   impl_->lost_work.Add({record.cluster_queue, impl_->role},
                        static_cast<double>(record.resource_seconds));
+}
+
+void Metrics::Observe(const GateRemovedRecord& record) {
+  const std::lock_guard<std::mutex> lock(impl_->mutex);
+  impl_->gate_removal.Observe(
+      {record.gate, record.cluster_queue, record.of_group ? "true" : "false", impl_->role},
+      Seconds(record.since_admitted));
 }
 
 void Metrics::Observe(const CheckpointRequestRecord& record) {

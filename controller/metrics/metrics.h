@@ -115,6 +115,14 @@ struct CheckpointRequestRecord {
   Result result = Result::kAnswered;
 };
 
+// A scheduling gate of ours was taken off a pod.
+struct GateRemovedRecord {
+  std::string gate;
+  std::string cluster_queue;
+  bool of_group = false;  // the pod belongs to a group of plain pods
+  absl::Duration since_admitted;
+};
+
 class Metrics {
  public:
   using ViewSource = std::function<std::shared_ptr<const MetricsView>()>;
@@ -137,6 +145,7 @@ class Metrics {
   void Observe(const FinishedRecord& record);
   void Observe(const LostWorkRecord& record);
   void Observe(const CheckpointRequestRecord& record);
+  void Observe(const GateRemovedRecord& record);
   // job_kind is the bare kind ("Job"); only for jobs of generation 1.
   void WorkloadCreated(const std::string& job_kind, absl::Duration since_job);
 

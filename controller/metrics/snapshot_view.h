@@ -84,11 +84,21 @@ struct CreditAccountView {
   double rate = 0;
 };
 
+// What is free on the nodes of a flavor with a topology, seen at one of its levels.
+struct FragmentationView {
+  std::string flavor;
+  std::string level;  // a node label
+  std::string resource;
+  double free = 0;     // on all nodes
+  double largest = 0;  // in the domain of the level that has most
+};
+
 struct MetricsView {
   std::vector<ClusterQueueView> cluster_queues;
   // Only those that the configuration's localQueueSelector matches.
   std::vector<LocalQueueView> local_queues;
   std::vector<CreditAccountView> credit_accounts;
+  std::vector<FragmentationView> fragmentation;
   // What the API server has for native gangs.
   bool pod_groups = false;
   bool job_scheduling = false;

@@ -8,6 +8,7 @@
 #include "reconcile/job_gang.h"
 #include "reconcile/job_slices.h"
 #include "reconcile/plan.h"
+#include "reconcile/workload_parts.h"
 
 namespace sluice::reconcile {
 namespace {
@@ -90,8 +91,9 @@ void UngatePods(const state::World& world, const api::Job& job, absl::Time now, 
     std::optional<Json> body = UngatePatch(*pod, *slice);
     if (!body) continue;
     --room[pod->pod_set];
-    plan.Add(
-        MergePatchAction(api::Kind::kPod, pod->key, "", *std::move(body), pod->resource_version));
+    plan.Add(MergePatchAction(api::Kind::kPod, pod->key, "", *std::move(body),
+                              pod->resource_version))
+        .gates = {RemovalOf(*slice, api::kElasticJob)};
   }
 }
 

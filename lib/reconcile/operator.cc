@@ -167,6 +167,9 @@ void Operator::OnReply(const state::Reply& reply, absl::Time now) {
   if (write.then_reserve == nullptr) {
     for (const Note& note : write.notes) Record(note, now);
   }
+  if (observer_ != nullptr) {
+    for (const GateRemoval& removal : write.gates) observer_->OnGateRemoved(removal, now);
+  }
   // The answer to the deletion of a pod that stays for a while is the pod as it is then.
   const bool deletion = write.action.verb == state::Verb::kDelete;
   const bool stays = deletion && write.target.kind == api::Kind::kPod && Deleting(reply.object);
@@ -393,12 +396,13 @@ void Operator::SendEvents(absl::Time now) {
 }
 
 void Operator::Send(state::Action action, const state::Ref& owner, std::vector<Note> notes,
-                    Purpose purpose) {
+                    Purpose purpose, std::vector<GateRemoval> gates) {
   action.id = next_id_++;
   InFlight write;
   write.target = {action.kind, action.key};
   write.owner = owner;
   write.notes = std::move(notes);
+  write.gates = std::move(gates);
   write.admission = purpose == Purpose::kAdmission;
   write.eviction = purpose == Purpose::kEviction;
   write.action = action;

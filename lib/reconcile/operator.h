@@ -48,6 +48,7 @@ class Observer {
   // error.
   virtual void OnRejected(const state::Rejection& /*rejection*/, bool /*first*/,
                           uint64_t /*count*/) {}
+  virtual void OnGateRemoved(const GateRemoval& /*removal*/, absl::Time /*now*/) {}
   // A write was answered with an error.
   virtual void OnRefused(const state::Action& /*action*/, const state::Reply& /*reply*/) {}
 };
@@ -118,7 +119,8 @@ class Operator {
     state::Ref target;        // the object written
     state::Ref owner;         // the object that was reconciled
     std::vector<Note> notes;  // recorded on success
-    bool admission = false;   // the target is assumed until this is answered
+    std::vector<GateRemoval> gates;
+    bool admission = false;  // the target is assumed until this is answered
     // The admission itself, where this write goes before it.
     std::shared_ptr<const api::Workload> then_reserve;
     bool eviction = false;        // the target counts as on its way out until this is answered
@@ -177,7 +179,7 @@ class Operator {
   void Execute(const state::Ref& owner, Plan plan, absl::Time now);
   enum class Purpose { kOther, kAdmission, kEviction };
   void Send(state::Action action, const state::Ref& owner, std::vector<Note> notes,
-            Purpose purpose = Purpose::kOther);
+            Purpose purpose = Purpose::kOther, std::vector<GateRemoval> gates = {});
   void Record(const Note& note, absl::Time now);
   void SendEvents(absl::Time now);
   void SendOldestEvent();

@@ -115,7 +115,8 @@ void Operator::Execute(const state::Ref& owner, Plan plan, absl::Time now) {
   for (Write& write : plan.writes) {
     const bool queue_status = write.action.subresource == "status" && IsQueue(owner);
     if (queue_status) queue_status_at_[owner] = now;
-    Send(std::move(write.action), owner, std::move(write.notes));
+    Send(std::move(write.action), owner, std::move(write.notes), Purpose::kOther,
+         std::move(write.gates));
   }
 }
 

@@ -220,7 +220,7 @@ class PlacementPass {
     }
     for (const UngatedPod& pod : *ungated) {
       if (plan_.writes.size() >= kMaxWrites) break;
-      plan_.Add(UngateAction(pod));
+      plan_.Add(UngateAction(pod)).gates = {RemovalOf(workload_, api::kTopologyGate)};
     }
   }
 

@@ -28,9 +28,18 @@ struct Note {
   std::string message;
 };
 
+// A scheduling gate of ours is taken off a pod.
+struct GateRemoval {
+  const char* gate = "";
+  std::string cluster_queue;
+  bool of_group = false;  // the pod belongs to a group of plain pods
+  std::optional<absl::Time> admitted;
+};
+
 struct Write {
   state::Action action;
-  std::vector<Note> notes;  // recorded when the write succeeded
+  std::vector<Note> notes;         // recorded when the write succeeded
+  std::vector<GateRemoval> gates;  // told to the observer then
 };
 
 // Why a Workload waits, in the granular scheme. Writing it helps whoever looks and nothing else, so
@@ -52,7 +61,7 @@ struct Plan {
   bool empty() const { return writes.empty() && notes.empty(); }
   void RecheckAt(absl::Time time) { recheck = std::min(recheck, time); }
   Write& Add(state::Action action) {
-    writes.push_back({std::move(action), {}});
+    writes.push_back({std::move(action), {}, {}});
     return writes.back();
   }
 };

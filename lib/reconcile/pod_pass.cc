@@ -337,8 +337,13 @@ void PodPass::Start() {
   }
   absl::StatusOr<Json> patch = jobs::UngatePatch(First(), infos->front());
   if (!patch.ok()) return FailStart(patch.status());
-  PatchPod(First(), *std::move(patch), "Started",
+  Release(First(), *std::move(patch));
+}
+
+void PodPass::Release(const ManagedPod& pod, Json patch) {
+  PatchPod(pod, std::move(patch), "Started",
            "Admitted by clusterQueue " + workload_->status.admission->cluster_queue);
+  plan_.writes.back().gates = {RemovalOf(*workload_, api::kAdmissionGate)};
 }
 
 void PodPass::FailStart(const absl::Status& status) {
@@ -364,8 +369,7 @@ void PodPass::ReleaseGroup(const std::vector<jobs::PodSetInfo>& infos) {
   if (!warning.empty()) plan_.notes.push_back(PodNote(First(), true, "GangFallback", warning));
   for (jobs::Release& release : *releases) {
     if (!Room()) break;
-    PatchPod(*release.pod, std::move(release.patch), "Started",
-             "Admitted by clusterQueue " + workload_->status.admission->cluster_queue);
+    Release(*release.pod, std::move(release.patch));
   }
 }
 

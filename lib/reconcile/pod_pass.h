@@ -78,6 +78,7 @@ class PodPass {
   void Start();
   bool ReadyToRelease();
   void ReleaseGroup(const std::vector<jobs::PodSetInfo>& infos);
+  void Release(const state::ManagedPod& pod, api::Json patch);
   void FailStart(const absl::Status& status);
   void SyncQueueName();
   void NotePendingChecks();

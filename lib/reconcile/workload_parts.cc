@@ -9,6 +9,7 @@
 #include "admission/pods_ready.h"
 #include "api/codec.h"
 #include "api/names.h"
+#include "api/pod_names.h"
 #include "reconcile/reconcilers.h"
 
 namespace sluice::reconcile {
@@ -54,6 +55,16 @@ std::optional<Json> PodsReadyStatus(const api::Workload& workload, bool ready, a
   const bool flipped = old == nullptr || old->status != next.status;
   next.last_transition_time = flipped ? now : old->last_transition_time.value_or(now);
   return Json::MakeObject({{"conditions", Json::MakeArray({api::Encode(next)})}});
+}
+
+GateRemoval RemovalOf(const api::Workload& workload, const char* gate) {
+  GateRemoval removal;
+  removal.gate = gate;
+  if (workload.status.admission) removal.cluster_queue = workload.status.admission->cluster_queue;
+  removal.of_group = workload.metadata.Annotation(api::kIsGroupWorkload) == "true";
+  const api::Condition* admitted = api::FindCondition(workload.status.conditions, api::kAdmitted);
+  if (admitted != nullptr) removal.admitted = admitted->last_transition_time;
+  return removal;
 }
 
 bool RemoveFinalizer(Plan& plan, const api::Workload& workload) {

@@ -32,6 +32,9 @@ std::optional<api::Json> ReclaimableStatus(const api::Workload& workload,
 // about the admission instead.
 std::optional<api::Json> PodsReadyStatus(const api::Workload& workload, bool ready, absl::Time now);
 
+// The gate is taken off a pod of this Workload, which is admitted.
+GateRemoval RemovalOf(const api::Workload& workload, const char* gate);
+
 // Adds the write that takes our finalizer off, where it is there. True when it is.
 bool RemoveFinalizer(Plan& plan, const api::Workload& workload);
 // A prebuilt Workload gets the job as its controller; see jobs::ControllerReference.

@@ -271,6 +271,41 @@ TEST_CASE("gauges show the view") {
   CHECK(Family(text, "kueue_pending_scheduling_hashes").empty());
 }
 
+TEST_CASE("gauges show how broken up the free capacity is") {
+  Published published;
+  auto view = std::make_shared<MetricsView>();
+  view->fragmentation = {{"f", "rack", "cpu", 10, 4}, {"f", "rack", "memory", 0, 0}};
+  published.view = view;
+  Metrics metrics(Quiet(), published.Source());
+  const std::string text = metrics.Text();
+  const std::string cpu =
+      "{flavor=\"f\",level=\"rack\",replica_role=\"standalone\",resource=\"cpu\"}";
+  const std::string memory =
+      "{flavor=\"f\",level=\"rack\",replica_role=\"standalone\",resource=\"memory\"}";
+  for (const std::string& line :
+       {"sluice_topology_free" + cpu + " 10", "sluice_topology_largest_free" + cpu + " 4",
+        "sluice_topology_fragmentation_ratio" + cpu + " 0.6",
+        "sluice_topology_fragmentation_ratio" + memory + " 0"}) {
+    INFO(text);
+    CHECK(Has(text, line));
+  }
+}
+
+TEST_CASE("the time from admission to the removal of a gate") {
+  Metrics metrics(Quiet(), nullptr);
+  metrics.Observe(
+      GateRemovedRecord{"kueue.x-k8s.io/topology", "cq", true, absl::Milliseconds(200)});
+  const std::string labels =
+      "{cluster_queue=\"cq\",is_group=\"true\",name=\"kueue.x-k8s.io/topology\","
+      "replica_role=\"standalone\"}";
+  const std::string text = metrics.Text();
+  INFO(text);
+  CHECK(Has(text, "kueue_pod_scheduling_gate_removal_seconds_count" + labels + " 1"));
+  CHECK(Has(text, "kueue_pod_scheduling_gate_removal_seconds_sum" + labels + " 0.2"));
+  metrics.ForgetClusterQueue("cq");
+  CHECK(Family(metrics.Text(), "kueue_pod_scheduling_gate_removal_seconds").empty());
+}
+
 TEST_CASE("switches leave families out") {
   Published published;
   published.view = std::make_shared<MetricsView>(OneQueue());

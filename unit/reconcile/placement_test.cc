@@ -170,6 +170,12 @@ TEST_CASE("Gated pods get their nodes in the write that lets them go; gates of o
   const Plan plan = scene.PlanAt();
   CHECK(plan.writes.front().action.body.GetString("metadata", "resourceVersion") != "");
   CHECK(plan.writes.front().action.body.GetString("metadata", "uid") == "p0");
+  REQUIRE(plan.writes.front().gates.size() == 1);
+  const GateRemoval& removal = plan.writes.front().gates.front();
+  CHECK(std::string(removal.gate) == "kueue.x-k8s.io/topology");
+  CHECK(removal.cluster_queue == "cq");
+  CHECK_FALSE(removal.of_group);
+  CHECK(removal.admitted.has_value());
 }
 
 TEST_CASE("Nothing starts before the admission, after an eviction, or while pods are not known") {
