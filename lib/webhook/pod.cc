@@ -11,6 +11,7 @@
 #include "base/status.h"
 #include "jobs/pod.h"
 #include "jobs/role_hash.h"
+#include "preemption/checkpoint.h"
 #include "state/managed_pod.h"
 #include "webhook/validators.h"
 
@@ -144,10 +145,17 @@ void CheckGroup(const View& view, const api::ObjectMeta& metadata, FieldErrors* 
   }
 }
 
+// Other values say that we only watch the pod: its Job is elastic, or tells of its checkpoints.
+bool MayBeManaged(const ManagedPod& pod) {
+  const std::string value = pod.metadata.Label(api::kManagedLabel);
+  if (value == "true") return true;
+  return pod.metadata.Controller() != nullptr &&
+         (value == api::kManagedElastic || value == preemption::kManagedCheckpoint);
+}
+
 void CheckAlways(const View& view, const ManagedPod& pod, FieldErrors* errors) {
   const api::ObjectMeta& metadata = pod.metadata;
-  const auto managed = metadata.labels.find(api::kManagedLabel);
-  if (managed != metadata.labels.end() && managed->second != "true") {
+  if (metadata.labels.contains(api::kManagedLabel) && !MayBeManaged(pod)) {
     errors->push_back(FieldError::Forbidden(LabelPath(api::kManagedLabel),
                                             "the value of a managed pod is \"true\""));
   }

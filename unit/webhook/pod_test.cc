@@ -147,6 +147,17 @@ TEST_CASE("What a pod group must say") {
       {"the label",
        "{'metadata': {'labels': {'kueue.x-k8s.io/managed': 'yes'}}}",
        {"metadata.labels[kueue.x-k8s.io/managed]: Forbidden"}},
+      {"the label of an elastic Job's pod, without a Job",
+       "{'metadata': {'labels': {'kueue.x-k8s.io/managed': 'elastic'}}}",
+       {"metadata.labels[kueue.x-k8s.io/managed]: Forbidden"}},
+      {"the label of an elastic Job's pod",
+       "{'metadata': {'labels': {'kueue.x-k8s.io/managed': 'elastic'}, 'ownerReferences': "
+       "[{'apiVersion': 'batch/v1', 'kind': 'Job', 'name': 'j', 'uid': 'u', 'controller': true}]}}",
+       {}},
+      {"the label of a pod whose Job tells of its checkpoints",
+       "{'metadata': {'labels': {'kueue.x-k8s.io/managed': 'checkpoint'}, 'ownerReferences': "
+       "[{'apiVersion': 'batch/v1', 'kind': 'Job', 'name': 'j', 'uid': 'u', 'controller': true}]}}",
+       {}},
       {"a queue",
        "{'metadata': {'labels': {'kueue.x-k8s.io/queue-name': 'A'}}}",
        {"metadata.labels[kueue.x-k8s.io/queue-name]: Invalid value"}},
