@@ -294,6 +294,15 @@ func TestSpoofedHeaders(t *testing.T) {
 	}
 }
 
+// kill ends the controller at once; the next one may lead without waiting for the end of the lease.
+func kill(t *testing.T) {
+	t.Helper()
+	harness.Shared.Controller().Kill()
+	if err := harness.Shared.ReleaseLease(); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // TestAway: without a controller the API says so, and comes back with it.
 func TestAway(t *testing.T) {
 	c := harness.Shared
@@ -304,7 +313,7 @@ func TestAway(t *testing.T) {
 	waiting := c.Submit(t, q, harness.Job{CPU: "1"})
 	path := "v1beta2/clusterqueues/" + q.Cluster + "/pendingworkloads"
 	expect(t, path, waiting+" 0 0")
-	c.Controller().Kill()
+	kill(t)
 	if _, err := ask(t.Context(), c.Kube, path); !apierrors.IsServiceUnavailable(err) {
 		t.Errorf("without a controller: %v", err)
 	}
@@ -313,6 +322,56 @@ func TestAway(t *testing.T) {
 	}
 	expect(t, path, waiting+" 0 0")
 	available(t)
+}
+
+// TestNamespaceWhileAway: what Kubernetes does with every aggregated API that does not answer. The
+// namespace is emptied, but goes only when the API is back (or its APIServices are removed, as at the
+// chart's end).
+func TestNamespaceWhileAway(t *testing.T) {
+	c := harness.Shared
+	available(t)
+	kill(t)
+	for _, version := range []string{"v1beta2", "v1beta1"} {
+		harness.EventuallyWithin(t, 2*time.Minute, version+" is not available", func() error {
+			object, err := c.Fetch(t.Context(), apiService, "", version+".visibility.kueue.x-k8s.io")
+			if err == nil && harness.ConditionOf(object, "Available").Status != "False" {
+				err = harness.ErrNotYet
+			}
+			return err
+		})
+	}
+	name := harness.Name("ns")
+	kind := schema.GroupVersionKind{Version: "v1", Kind: "Namespace"}
+	c.MustCreate(t, harness.Parsef("{apiVersion: v1, kind: Namespace, metadata: {name: %s}}", name))
+	c.MustCreate(t, harness.Parsef("{apiVersion: v1, kind: ConfigMap, metadata: {name: some, namespace: %s}}", name))
+	if err := c.Kube.CoreV1().Namespaces().Delete(t.Context(), name, metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	c.ExpectCondition(t, kind, "", name, "NamespaceDeletionDiscoveryFailure", "True", "DiscoveryFailed")
+	harness.Eventually(t, "the namespace is emptied", func() error {
+		_, err := c.Kube.CoreV1().ConfigMaps(name).Get(t.Context(), "some", metav1.GetOptions{})
+		if err == nil {
+			return harness.ErrNotYet
+		}
+		if apierrors.IsNotFound(err) {
+			return nil
+		}
+		return err
+	})
+	if err := c.Controller().Start(); err != nil {
+		t.Fatal(err)
+	}
+	available(t)
+	harness.EventuallyWithin(t, 3*time.Minute, "the namespace is gone", func() error {
+		_, err := c.Kube.CoreV1().Namespaces().Get(t.Context(), name, metav1.GetOptions{})
+		if apierrors.IsNotFound(err) {
+			return nil
+		}
+		if err == nil {
+			err = harness.ErrNotYet
+		}
+		return err
+	})
 }
 
 // job is a Job as text, for questions about it.
