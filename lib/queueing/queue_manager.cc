@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "api/names.h"
+#include "queueing/backfill.h"
 #include "queueing/queue_manager_state.h"
 
 namespace sluice::queueing {
@@ -27,7 +28,7 @@ bool ChangedThatMatters(const WorkloadInfo& before, const WorkloadInfo& after) {
          old.status.reclaimable_pods != now.status.reclaimable_pods ||
          before.preemption_gated != after.preemption_gated ||
          old.status.requeue_state != now.status.requeue_state || differs(api::kEvicted) ||
-         differs(api::kRequeued);
+         differs(api::kRequeued) || BoundOf(old) != BoundOf(now);
 }
 
 bool IsImmediate(RequeueReason reason, QueueingStrategy strategy) {
@@ -94,6 +95,8 @@ void QueueManager::SetOptions(const std::string& name, const ClusterQueueOptions
   if (!queue.known || queue.options != next) queue.waiting = nullptr;
   queue.known = true;
   queue.options = next;
+  next.backfill ? static_cast<void>(backfill_.insert(name))
+                : static_cast<void>(backfill_.erase(name));
   // A queue in strict order never passes over a class.
   if (next.strategy == QueueingStrategy::kStrictFifo) Unblock(queue);
   if (reordered) {
@@ -117,6 +120,7 @@ void QueueManager::RemoveClusterQueue(const std::string& name) {
   Queue& queue = *found->second;
   queue.known = false;
   queue.waiting = nullptr;
+  backfill_.erase(name);
   Unblock(queue);
   RefreshReady(queue);
   DropIfUnused(name);
@@ -289,6 +293,7 @@ void QueueManager::InsertActive(Entry& entry) {
   if (!of_class->blocked) lane.order.insert(group.get());
   entry.group = group.get();
   entry.place = Place::kActive;
+  if (queue.options.backfill) queue.waiting = nullptr;  // it may start before a head that waits
   Reorder(queue, lane);
   Count(queue, local_queue, of_class->blocked, 1);
   RefreshReady(queue);

@@ -53,6 +53,9 @@ struct ClusterQueueOptions {
   // The LocalQueue with the lowest usage goes first. Decided when the ClusterQueue is first seen;
   // a later change has no effect until it was removed.
   bool usage_based = false;
+  // Later workloads may start before a head that waits (queueing/backfill.h). Whatever comes to
+  // such a queue is a reason to look at its head, and so at those behind it, again.
+  bool backfill = false;
   bool operator==(const ClusterQueueOptions&) const = default;
 };
 
@@ -163,6 +166,10 @@ class QueueManager {
   void Retry(const std::string& cluster_queue);
   // ClusterQueues whose head waits.
   const absl::btree_set<std::string>& WaitingQueues() const { return waiting_; }
+  // The first of those that can be popped, at most `count`, in order. O(count log).
+  std::vector<WorkloadInfoPtr> First(const std::string& cluster_queue, size_t count) const;
+  // ClusterQueues with the option `backfill`.
+  const absl::btree_set<std::string>& BackfillQueues() const { return backfill_; }
   // The number of calls of Heads so far.
   uint64_t cycle() const { return cycle_; }
   // Whether Heads would return something.
@@ -249,6 +256,7 @@ class QueueManager {
   AdmitListener on_admit_;
   absl::btree_set<std::string> ready_;                     // ClusterQueues with a head to pop
   absl::btree_set<std::string> waiting_;                   // ClusterQueues whose head waits
+  absl::btree_set<std::string> backfill_;                  // ClusterQueues with that option
   absl::btree_set<std::pair<absl::Time, ObjectKey>> due_;  // parked until that instant
   uint64_t cycle_ = 0;                                     // number of calls of Heads
 };

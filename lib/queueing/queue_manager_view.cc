@@ -115,6 +115,52 @@ std::vector<PendingWorkload> QueueManager::Snapshot(const std::string& cluster_q
   return result;
 }
 
+// Lanes, groups of a lane and members of a group are sorted by their first workloads, so the next
+// one of each is looked at only when the one before it was taken.
+std::vector<WorkloadInfoPtr> QueueManager::First(const std::string& cluster_queue,
+                                                 size_t count) const {
+  std::vector<WorkloadInfoPtr> first;
+  const Queue* queue = FindQueue(cluster_queue);
+  if (queue == nullptr || !queue->Serves()) return first;
+  struct Cursor {
+    const Lane* lane;
+    absl::btree_set<Group*, GroupLess>::const_iterator group;
+    absl::btree_set<Entry*, EntryLess>::const_iterator member;
+    bool opens = false;  // the groups behind it were not looked at yet
+  };
+  const Entry* sticky = queue->Sticky();
+  const auto after = [&](const Cursor& a, const Cursor& b) {
+    if (const auto order = a.lane->usage <=> b.lane->usage; order != 0) return order > 0;
+    return OrderedBefore(*(*b.member)->info, *(*a.member)->info);
+  };
+  std::vector<Cursor> heap;
+  const auto push = [&](const Lane* lane, absl::btree_set<Group*, GroupLess>::const_iterator group,
+                        absl::btree_set<Entry*, EntryLess>::const_iterator member, bool opens) {
+    heap.push_back({lane, group, member, opens});
+    std::push_heap(heap.begin(), heap.end(), after);
+  };
+  if (sticky != nullptr && sticky->place == Place::kActive && !sticky->group->of_class->blocked) {
+    first.push_back(sticky->info);
+  }
+  for (const Lane* lane : queue->order) {
+    if (lane->order.empty()) continue;
+    push(lane, lane->order.begin(), (*lane->order.begin())->members.begin(), true);
+  }
+  while (!heap.empty() && first.size() < count) {
+    std::pop_heap(heap.begin(), heap.end(), after);
+    const Cursor at = heap.back();
+    heap.pop_back();
+    if (*at.member != sticky) first.push_back((*at.member)->info);
+    const auto next = std::next(at.member);
+    if (next != (*at.group)->members.end()) push(at.lane, at.group, next, false);
+    const auto group = std::next(at.group);
+    if (at.opens && group != at.lane->order.end()) {
+      push(at.lane, group, (*group)->members.begin(), true);
+    }
+  }
+  return first;
+}
+
 int64_t QueueManager::size() const { return static_cast<int64_t>(entries_.size()); }
 
 void QueueManager::CheckInvariants() const {
