@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "admission/explain_text.h"
+#include "admission/reservation.h"
 #include "api/names.h"
 #include "base/status.h"
 #include "cli/find.h"
@@ -132,6 +133,10 @@ std::string StructuredReason(const ExplanationTree& tree, const api::Workload& w
   }
   const api::Conditions& conditions = workload.status.conditions;
   if (api::IsTrue(conditions, kReservedCondition)) return "Reserved";
+  const api::Condition* quota = api::FindCondition(conditions, api::kQuotaReserved);
+  const bool held = quota != nullptr && quota->status == api::ConditionStatus::kFalse &&
+                    quota->reason == admission::kWaitsForReservation;
+  if (held && tree.verdict.verdict == Verdict::kFits) return "Reserved";
   if (api::IsTrue(conditions, kCheckpointRequested)) return "WaitingForCheckpoint";
   switch (tree.verdict.verdict) {
     case Verdict::kFits:

@@ -3,6 +3,7 @@
 #include <string>
 
 #include "admission/conditions.h"
+#include "admission/reservation.h"
 #include "api/codec.h"
 #include "api/kind.h"
 #include "api/names.h"
@@ -13,7 +14,7 @@ namespace {
 
 // The conditions that the manager kueue-admission owns.
 bool OwnsCondition(const std::string& type) {
-  static const std::array<std::string, 11> kOwned = {api::kQuotaReserved,
+  static const std::array<std::string, 12> kOwned = {api::kQuotaReserved,
                                                      api::kBlockedOnPreemptionGates,
                                                      api::kEvicted,
                                                      api::kAdmitted,
@@ -23,7 +24,8 @@ bool OwnsCondition(const std::string& type) {
                                                      api::kDeactivationTarget,
                                                      api::kPodsReady,
                                                      preemption::kCheckpointRequested,
-                                                     preemption::kPreemptedOften};
+                                                     preemption::kPreemptedOften,
+                                                     kReservedCondition};
   return std::find(kOwned.begin(), kOwned.end(), type) != kOwned.end();
 }
 

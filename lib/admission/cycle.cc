@@ -7,9 +7,11 @@
 #include <algorithm>
 #include <utility>
 
+#include "admission/backfill_pass.h"
 #include "admission/nominator.h"
 #include "admission/order.h"
 #include "api/names.h"
+#include "base/time.h"
 #include "quota/overlay.h"
 
 namespace sluice::admission {
@@ -19,6 +21,12 @@ using preemption::Target;
 using queueing::RequeueReason;
 using queueing::WorkloadInfoPtr;
 using Verdict = Explanation::Verdict;
+
+// One of the heads stands behind another that waits.
+struct OutOfOrder {
+  const BackfillPass& pass;
+  const BackfillPass::Candidate& candidate;
+};
 
 // One cycle over a set of heads. What is admitted stays booked in `admitted` of the caller.
 class Cycle {
@@ -31,10 +39,16 @@ class Cycle {
         nominator_(snapshot, queues, places),
         not_ready_(not_ready) {}
 
-  std::vector<Decision> Run(const std::vector<WorkloadInfoPtr>& heads) {
+  std::vector<Decision> Run(const std::vector<WorkloadInfoPtr>& heads,
+                            const OutOfOrder* out_of_order = nullptr) {
+    out_of_order_ = out_of_order;
     std::vector<Entry> entries;
     entries.reserve(heads.size());
-    for (const WorkloadInfoPtr& head : heads) entries.push_back(nominator_.Nominate(head));
+    for (const WorkloadInfoPtr& head : heads) {
+      entries.push_back(IsOutOfOrder(head)
+                            ? nominator_.NominateWithin(head, *out_of_order->candidate.option)
+                            : nominator_.Nominate(head));
+    }
     EntryOrder order(snapshot_, entries);
     std::vector<Decision> decisions;
     decisions.reserve(entries.size());
@@ -50,8 +64,31 @@ class Cycle {
  private:
   using Mode = flavor::Mode;
 
+  bool IsOutOfOrder(const WorkloadInfoPtr& info) const {
+    return out_of_order_ != nullptr && out_of_order_->candidate.info == info;
+  }
+
+  // It preempts nobody, replaces nobody, and delays nobody.
+  void StartOutOfOrder(Entry& entry) {
+    const bool simple = entry.replaced == nullptr && entry.migrates == nullptr;
+    if (entry.assignment.mode != Mode::kFit || !simple) {
+      return Wait(entry.decision, Verdict::kNoFit, RequeueReason::kNoFit);
+    }
+    if (!out_of_order_->pass.Allows(out_of_order_->candidate, entry.usage)) {
+      const BackfillPass::Candidate& candidate = out_of_order_->candidate;
+      entry.decision.explanation.held_by = candidate.note.before;
+      entry.decision.explanation.held_until = candidate.note.reserved_at;
+      return Wait(entry.decision, Verdict::kReserved, RequeueReason::kGeneric);
+    }
+    Admit(entry);
+    if (entry.decision.kind == Decision::Kind::kAdmit) {
+      entry.decision.backfill = out_of_order_->candidate.note;
+    }
+  }
+
   void Process(Entry& entry) {
     Decision& decision = entry.decision;
+    if (IsOutOfOrder(decision.info)) return StartOutOfOrder(entry);
     if (Overlaps(entry) && snapshot_.options.recompute_on_overlap) {
       nominator_.Recompute(entry, victims_);
       StartScanOver(decision);
@@ -225,6 +262,7 @@ class Cycle {
   Places& places_;
   Nominator nominator_;
   int64_t& not_ready_;
+  const OutOfOrder* out_of_order_ = nullptr;
   std::vector<Target> victims_;
   std::vector<Target> replaced_;  // workloads whose place another one took
   std::vector<std::pair<quota::Node*, quota::CellAmounts>> expected_;
@@ -239,10 +277,12 @@ const quota::Node* RootOf(const Snapshot& snapshot, const std::string& cluster_q
 // Repeats cycles; see Schedule.
 class Scheduler {
  public:
-  Scheduler(Snapshot& snapshot, queueing::QueueManager& queues, absl::Time now)
+  Scheduler(Snapshot& snapshot, queueing::QueueManager& queues, absl::Time now,
+            Reservations* reservations)
       : snapshot_(snapshot),
         queues_(queues),
         now_(now),
+        reservations_(reservations),
         not_ready_(snapshot.not_ready),
         places_(snapshot, now) {
     snapshot.history.SetNow(now);
@@ -251,10 +291,16 @@ class Scheduler {
   std::vector<Decision> Run(size_t max_admissions) {
     while (admissions_ < max_admissions) {
       std::vector<WorkloadInfoPtr> heads = queues_.Heads(now_);
-      if (heads.empty()) break;
-      AddDefenders(heads);
-      OneCycle(heads);
+      if (!heads.empty()) {
+        AddDefenders(heads, {});
+        OneCycle(heads);
+      } else if (!blocked_.empty()) {
+        Backfill(*blocked_.begin(), max_admissions);
+      } else {
+        break;
+      }
     }
+    for (const std::string& name : blocked_) queues_.Retry(name);
     std::vector<Decision> newest;
     newest.reserve(last_.size());
     for (size_t i = 0; i < all_.size(); ++i) {
@@ -270,14 +316,17 @@ class Scheduler {
 
  private:
   // Heads that wait in the trees of the others; they defend what they wait for.
-  void AddDefenders(std::vector<WorkloadInfoPtr>& heads) {
+  void AddDefenders(std::vector<WorkloadInfoPtr>& heads,
+                    const absl::btree_set<std::string>& except) {
     Scope scope;
     for (const WorkloadInfoPtr& head : heads) {
       const quota::Node* root = RootOf(snapshot_, head->cluster_queue);
       if (root != nullptr && root->is_cohort()) scope.roots.insert(root);
       scope.places = scope.places || places_.Concern(head->cluster_queue);
     }
-    for (WorkloadInfoPtr& head : queues_.HeldHeads(WaitingIn(scope))) {
+    std::vector<std::string> waiting = WaitingIn(scope);
+    std::erase_if(waiting, [&](const std::string& name) { return except.contains(name); });
+    for (WorkloadInfoPtr& head : queues_.HeldHeads(waiting)) {
       heads.push_back(std::move(head));
     }
   }
@@ -302,9 +351,11 @@ class Scheduler {
     return names;
   }
 
-  void OneCycle(const std::vector<WorkloadInfoPtr>& heads) {
+  // Whether anything happened.
+  bool OneCycle(const std::vector<WorkloadInfoPtr>& heads,
+                const OutOfOrder* out_of_order = nullptr) {
     std::vector<Decision> decisions =
-        Cycle(snapshot_, admitted_, places_, &queues_, not_ready_).Run(heads);
+        Cycle(snapshot_, admitted_, places_, &queues_, not_ready_).Run(heads, out_of_order);
     Scope changed;  // where something happened
     for (const Decision& decision : decisions) {
       const quota::Node* root = RootOf(snapshot_, decision.info->cluster_queue);
@@ -319,16 +370,61 @@ class Scheduler {
       if (back) {
         decision.requeue.hold = !Within(changed, decision.info->cluster_queue) ||
                                 decision.requeue.reason == RequeueReason::kPendingPreemption;
-        queues_.Requeue(key, decision.requeue, now_);
+        queues_.Requeue(key, decision.requeue, now_);  // one behind a head was not popped
+        if (queues_.BackfillQueues().contains(decision.info->cluster_queue)) {
+          blocked_.insert(decision.info->cluster_queue);
+        }
       } else if (decision.kind == Decision::Kind::kAdmit) {
         queues_.Admit(key, decision.usage);
       } else {
         queues_.Remove(key);
       }
-      last_[key] = all_.size();
-      all_.push_back(std::move(decision));
+      Keep(std::move(decision));
     }
-    Wake(changed);
+    Wake(changed,
+         out_of_order == nullptr ? absl::btree_set<std::string>() : out_of_order->pass.queues());
+    return !changed.roots.empty();
+  }
+
+  void Keep(Decision decision) {
+    last_[decision.info->Key()] = all_.size();
+    all_.push_back(std::move(decision));
+  }
+
+  // Later workloads of the ClusterQueue, and of those that share quota or nodes with it, where the
+  // heads wait.
+  void Backfill(const std::string& cluster_queue, size_t max_admissions) {
+    const std::string mine = cluster_queue;  // it goes from `blocked_`
+    BackfillPass pass(snapshot_, queues_, places_, now_, mine);
+    const auto done = [&] {
+      blocked_.erase(mine);
+      for (const std::string& name : pass.queues()) blocked_.erase(name);
+    };
+    while (admissions_ < max_admissions) {
+      const auto candidate = pass.Next();
+      if (!candidate) {
+        done();
+        for (Decision& decision : pass.TakeHeld()) Keep(std::move(decision));
+        pass.Report(reservations_);
+        return;
+      }
+      std::vector<WorkloadInfoPtr> heads = {candidate->info};
+      AddDefenders(heads, pass.queues());
+      const size_t before = admissions_;
+      const OutOfOrder out_of_order{pass, *candidate};
+      const bool changed = OneCycle(heads, &out_of_order);
+      const Decision& decision = all_[last_.at(candidate->info->Key())];
+      const bool started = decision.kind == Decision::Kind::kAdmit;
+      // Something else happened as well: the plan does not hold any more.
+      if (changed && (!started || admissions_ != before + 1)) break;
+      if (started) {
+        pass.Started(*candidate, snapshot_.tree.IdsOf(decision.usage));
+      } else {
+        pass.Refused(*candidate);
+      }
+    }
+    done();
+    for (const std::string& name : pass.queues()) queues_.Retry(name);
   }
 
   // Keeps a decision for the cycles that follow. True when it changed something.
@@ -380,16 +476,20 @@ class Scheduler {
   }
 
   // What waits in a tree where something happened may get another answer now.
-  void Wake(const Scope& scope) {
-    for (const std::string& name : WaitingIn(scope)) queues_.Retry(name);
+  void Wake(const Scope& scope, const absl::btree_set<std::string>& except) {
+    for (const std::string& name : WaitingIn(scope)) {
+      if (!except.contains(name)) queues_.Retry(name);
+    }
   }
 
   Snapshot& snapshot_;
   queueing::QueueManager& queues_;
   const absl::Time now_;
+  Reservations* reservations_;
   int64_t not_ready_;
   quota::Overlay admitted_;
   Places places_;
+  absl::btree_set<std::string> blocked_;  // with backfill, and a head that waits
   size_t admissions_ = 0;
   std::vector<Decision> all_;
   absl::btree_map<ObjectKey, size_t> last_;  // position of the workload's newest decision
@@ -407,8 +507,8 @@ std::vector<Decision> RunCycle(Snapshot& snapshot, const std::vector<WorkloadInf
 }
 
 std::vector<Decision> Schedule(Snapshot& snapshot, queueing::QueueManager& queues, absl::Time now,
-                               size_t max_admissions) {
-  return Scheduler(snapshot, queues, now).Run(max_admissions);
+                               size_t max_admissions, Reservations* reservations) {
+  return Scheduler(snapshot, queues, now, reservations).Run(max_admissions);
 }
 
 std::string PreemptionMessage(const Decision& decision, const Decision::Victim& victim,
@@ -452,6 +552,16 @@ std::string QuotaReservedEventText(const Decision& decision, absl::Time now) {
   const std::string considered = RenderConsidered(decision.explanation);
   if (!considered.empty()) text += "; Flavors considered: " + considered;
   return text;
+}
+
+std::string BackfilledEventText(const Decision::Backfill& backfill) {
+  const std::string whose = backfill.reserved_at ? "whose start is reserved for " +
+                                                       sluice::FormatTime(*backfill.reserved_at)
+                                                 : std::string("whose start is not known");
+  const std::string end = backfill.ends_at == absl::InfiniteFuture()
+                              ? std::string("it takes nothing that is needed then")
+                              : "it ends by " + sluice::FormatTime(backfill.ends_at);
+  return fmt::format("Started before workload {}, {}; {}", backfill.before, whose, end);
 }
 
 }  // namespace sluice::admission

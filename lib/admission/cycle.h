@@ -6,12 +6,13 @@
 //
 // Schedule repeats cycles over a QueueManager until nothing more can be decided or `max_admissions`
 // is reached, each cycle seeing what the ones before admitted and evicted. What is admitted has
-// left the queue manager; everything else was requeued. The outcome is that of admitting one by
-// one. A head that waits (for its preemptions, or in strict order) takes part in every cycle of its
-// cohort tree, so that others do not take what it waits for; when a cycle changes nothing, all
-// wait. The snapshot's `reserved` keeps what was decided: the admitted are in it and the victims of
-// new preemptions are marked as on their way out. The caller must book the usage of every kAdmit
-// decision (in order), and undo either when its write fails.
+// left the queue manager; everything else was requeued. When nothing more can be decided in order,
+// ClusterQueues with backfill let later workloads start before a head that waits. The outcome is
+// that of admitting one by one. A head that waits (for its preemptions, or in strict order) takes
+// part in every cycle of its cohort tree, so that others do not take what it waits for; when a
+// cycle changes nothing, all wait. The snapshot's `reserved` keeps what was decided: the admitted
+// are in it and the victims of new preemptions are marked as on their way out. The caller must book
+// the usage of every kAdmit decision (in order), and undo either when its write fails.
 //
 // Contract: pure, deterministic, no I/O; `now` is the only time. A decision carries its
 // explanation. Source: Kueue documentation, "Workload" and "Cluster Queue".
@@ -24,6 +25,7 @@
 #include <vector>
 
 #include "admission/explanation.h"
+#include "admission/reservation.h"
 #include "admission/snapshot.h"
 #include "queueing/queue_manager.h"
 
@@ -55,6 +57,14 @@ struct Decision {
   // Also of a decision other than kPreempt, when an earlier one of the same call made them victims.
   std::vector<Victim> victims;
 
+  // It starts before others of its ClusterQueue that wait (admission/reservation.h).
+  struct Backfill {
+    std::string before;                     // "namespace/name" of the first of them
+    std::optional<absl::Time> reserved_at;  // when that one is to start; none: not known
+    absl::Time ends_at;                     // by its own bound; InfiniteFuture: it has none
+  };
+  std::optional<Backfill> backfill{};
+
   queueing::RequeueRequest requeue;
   std::string reason;   // of QuotaReserved=False, in the granular scheme
   std::string message;  // the same text as RenderMessage(explanation)
@@ -68,8 +78,11 @@ std::vector<Decision> RunCycle(Snapshot& snapshot,
                                const queueing::QueueManager* queues = nullptr);
 
 // At most one decision per workload (the last one), in the order in which they were made.
+// `reservations` (may be null) receives what was computed for ClusterQueues with backfill. A
+// workload that such a reservation keeps from starting was not popped and needs no requeue; its
+// decision is kWait all the same.
 std::vector<Decision> Schedule(Snapshot& snapshot, queueing::QueueManager& queues, absl::Time now,
-                               size_t max_admissions = 1000);
+                               size_t max_admissions = 1000, Reservations* reservations = nullptr);
 
 // The message of the Evicted and Preempted conditions of a victim.
 std::string PreemptionMessage(const Decision& decision, const Decision::Victim& victim,
@@ -79,6 +92,8 @@ std::string PreemptionMessage(const Decision& decision, const Decision::Victim& 
 std::string PreemptorUid(const std::string& message);
 // The text of the QuotaReserved event: how long it waited, and the flavors looked at.
 std::string QuotaReservedEventText(const Decision& decision, absl::Time now);
+// The text of the Backfilled event: whom it starts before, and until when it may run for that.
+std::string BackfilledEventText(const Decision::Backfill& backfill);
 // The instant since which the workload waits: its last requeue, else its creation.
 absl::Time QueuedSince(const api::Workload& workload);
 

@@ -8,6 +8,8 @@
 
 #include "admission/nominator.h"
 #include "api/names.h"
+#include "base/time.h"
+#include "queueing/backfill.h"
 
 namespace sluice::admission {
 namespace {
@@ -288,8 +290,9 @@ class Explainer {
     if (input_.queues == nullptr) return;
     QueuePosition position;
     const ClusterQueueSnapshot* queue = snapshot_.FindClusterQueue(info_->cluster_queue);
-    position.strict = queue != nullptr && queueing::StrategyOf(*queue->cluster_queue) ==
-                                              queueing::QueueingStrategy::kStrictFifo;
+    position.strict =
+        queue != nullptr && !queueing::BackfillOf(*queue->cluster_queue).on() &&
+        queueing::StrategyOf(*queue->cluster_queue) == queueing::QueueingStrategy::kStrictFifo;
     for (const queueing::PendingWorkload& other : input_.queues->Snapshot(info_->cluster_queue)) {
       const ObjectKey key = other.info->Key();
       if (key == info_->Key()) {
@@ -358,6 +361,10 @@ class Explainer {
         break;
       default:
         break;
+    }
+    if (const auto at = ReservedTime(*info_->workload)) {
+      Wake(WakeUp::Kind::kOther,
+           "what holds its room ends; its start is reserved for " + sluice::FormatTime(*at));
     }
     if (tree_.position.has_value() && tree_.position->strict && tree_.position->ahead > 0) {
       Wake(WakeUp::Kind::kHeadLeaves, tree_.position->head);

@@ -6,6 +6,7 @@
 
 #include "admission/conditions.h"
 #include "admission/credits.h"
+#include "admission/reservation.h"
 
 namespace sluice::admission {
 namespace {
@@ -148,6 +149,10 @@ std::string RenderMessage(const Explanation& explanation) {
       return kPreemptionGatedMessage;
     case Verdict::kOthersNotReady:
       return "waiting for all admitted workloads to be in PodsReady condition";
+    case Verdict::kReserved:
+      return fmt::format("Would delay workload {}, which comes before it and whose {}",
+                         explanation.held_by,
+                         explanation.held_until ? "start is reserved" : "start is not known");
     case Verdict::kNoLongerFits:
       return "Workload no longer fits after processing another workload" + BehindText(explanation);
     case Verdict::kChecksFailed:
@@ -186,6 +191,8 @@ std::string ReasonOf(const Explanation& explanation) {
       return kAdmissionGated;
     case Verdict::kOthersNotReady:
       return kWaitingForPodsReady;
+    case Verdict::kReserved:
+      return kWaitsForReservation;
     case Verdict::kChecksFailed:
     case Verdict::kBetterVariant:
     case Verdict::kNotAcceptable:

@@ -32,6 +32,7 @@ struct Explanation {
     kMigrating,           // fits when the variant in `preempting` has gone
     kPreemptionGated,     // would have to preempt, and a preemption gate of it is closed
     kOthersNotReady,      // blockAdmission: others start first
+    kReserved,            // would delay the start of `held_by`, which comes before it
     kChecksFailed,        // an admission check is in state Retry or Rejected
     kQueueInactive,
     kQueueNotFound,
@@ -47,6 +48,10 @@ struct Explanation {
   // "namespace/name" of the workloads to be preempted, in the order of their choice.
   std::vector<std::string> preempting;
   std::optional<absl::Time> protected_until{};
+  // kReserved: "namespace/name" of the workload before it, and the time that is reserved for it;
+  // none: nobody knows when that one can start.
+  std::string held_by{};
+  std::optional<absl::Time> held_until{};
 };
 
 // One observation: "insufficient unused quota for cpu in flavor spot, 4 more needed".

@@ -242,9 +242,7 @@ std::vector<flavor::TopologyAsk> Nominator::TopologyAsks(const WorkloadInfo& inf
   return asks;
 }
 
-Nominator::Attempt Nominator::Try(const Entry& entry, const std::vector<int32_t>& counts,
-                                  const flavor::Assignment* first) const {
-  const WorkloadInfo& info = entry.info();
+flavor::AssignContext Nominator::ContextOf(const WorkloadInfo& info) const {
   flavor::AssignContext context;
   context.cluster_queue = snapshot_.FindClusterQueue(info.cluster_queue)->cluster_queue.get();
   context.flavor = [this](const FlavorName& name) { return snapshot_.FindFlavor(name); };
@@ -252,16 +250,30 @@ Nominator::Attempt Nominator::Try(const Entry& entry, const std::vector<int32_t>
   context.options.ignore_undeclared = snapshot_.options.ignore_undeclared;
   context.options.fungibility = snapshot_.options.flavor_fungibility;
   context.options.fair_sharing = snapshot_.options.fair_sharing.has_value();
+  return context;
+}
+
+Nominator::Attempt Nominator::Try(const Entry& entry, const std::vector<int32_t>& counts,
+                                  const flavor::Assignment* first) const {
+  const WorkloadInfo& info = entry.info();
+  flavor::AssignContext context = ContextOf(info);
   preemption::Context own;
   Search search(PreemptorOf(snapshot_, entry), ContextFor(entry, own));
   if (ignore_protection_) search.preemptor.heeds_credits = false;
-  context.preemption = [this, &search](const FlavorResource& cell, int64_t request) {
-    return Simulate(search, cell, request);
-  };
+  if (!spare_all_) {
+    context.preemption = [this, &search](const FlavorResource& cell, int64_t request) {
+      return Simulate(search, cell, request);
+    };
+  }
   std::optional<std::vector<FlavorName>> allowed;
   if (snapshot_.admitted_sibling) allowed = queueing::AllowedFlavors(*info.workload);
   if (allowed.has_value()) context.allowed = &*allowed;
-  if (first != nullptr) {
+  if (only_ != nullptr) {
+    context.only_flavor = [this](size_t, const ResourceName& resource) {
+      const auto found = only_->find(resource);
+      return found == only_->end() ? FlavorName() : found->second;
+    };
+  } else if (first != nullptr) {
     context.only_flavor = [first](size_t pod_set, const ResourceName& resource) {
       const auto& flavors = first->pod_sets[pod_set].flavors;
       const auto found = flavors.find(resource);
@@ -295,8 +307,9 @@ Nominator::Attempt Nominator::Try(const Entry& entry, const std::vector<int32_t>
   Attempt attempt;
   attempt.assignment = flavor::Assign(context, inputs);
   attempt.usage = snapshot_.tree.IdsOf(attempt.assignment.usage);
+  if (only_ != nullptr) return attempt;
   attempt.place = places_.Decide(info, entry.replaced, attempt.assignment);
-  FindTargets(search, attempt);
+  if (!spare_all_) FindTargets(search, attempt);
   return attempt;
 }
 

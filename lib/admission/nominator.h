@@ -4,6 +4,8 @@
 // is what it was when a call returns.
 #pragma once
 
+#include <absl/container/btree_map.h>
+
 #include <string>
 #include <utility>
 #include <vector>
@@ -52,6 +54,18 @@ class Nominator {
   Nominator(const Snapshot& snapshot, const queueing::QueueManager* queues, Places& places);
 
   Entry Nominate(const queueing::WorkloadInfoPtr& info) const;
+  // The same within the flavors of `option`, with all its pods and without preempting anybody.
+  Entry NominateWithin(const queueing::WorkloadInfoPtr& info,
+                       const flavor::Assignment& option) const;
+  // Whether something keeps it from being assigned at all, whatever there is room for.
+  bool Barred(const queueing::WorkloadInfo& info) const;
+  // What it could get in an idle tree, which the caller sees to: an assignment for each choice of
+  // flavors with which its quota fits, in the order of the ClusterQueue. All pod sets get the same
+  // flavor of a group of resources. Places are not looked at.
+  std::vector<flavor::Assignment> Options(const queueing::WorkloadInfoPtr& info) const;
+  // Whether there are places for such an option once `gone` are.
+  bool PlaceFits(const queueing::WorkloadInfo& info, flavor::Assignment option,
+                 const std::vector<preemption::Target>& gone) const;
   // Assigns it again with `gone` removed from the tree, within the flavors that it was nominated
   // for first.
   void Recompute(Entry& entry, const std::vector<preemption::Target>& gone);
@@ -99,6 +113,7 @@ class Nominator {
   bool Inadmissible(const queueing::WorkloadInfo& info, Decision& decision) const;
   // `counts`: pods per pod set in place of those that count; empty: all of them. `first`: only the
   // flavors of that assignment.
+  flavor::AssignContext ContextOf(const queueing::WorkloadInfo& info) const;
   Attempt Try(const Entry& entry, const std::vector<int32_t>& counts,
               const flavor::Assignment* first) const;
   // What it holds by the slice whose place it takes; empty without one.
@@ -126,6 +141,10 @@ class Nominator {
   preemption::Context context_;
   absl::btree_set<const preemption::ReservedWorkload*> replaced_;
   mutable bool ignore_protection_ = false;  // for the time of a question
+  // For the time of Options and NominateWithin: nobody is preempted.
+  mutable bool spare_all_ = false;
+  // For the time of Options: the flavor that each resource gets.
+  mutable const absl::btree_map<ResourceName, FlavorName>* only_ = nullptr;
 };
 
 // How the conditions of a victim name the workload that needs its room.

@@ -7,6 +7,7 @@
 
 #include "base/time.h"
 #include "preemption/checkpoint.h"
+#include "queueing/backfill.h"
 
 namespace sluice::reconcile {
 namespace {
@@ -45,12 +46,23 @@ std::string NamesOf(const api::StringMap& annotations) {
 
 void DeclaredCheckpoints::Add(const api::StringMap& from, const std::string& place,
                               absl::Time now) {
+  const auto ignore = [&](const std::string& name, const std::string& value,
+                          const std::string& problem) {
+    problems.push_back(fmt::format("{} {}: \"{}\" is ignored, it {}", place, name,
+                                   api::TruncateMessage(value, 64), problem));
+  };
+  if (const std::string* value = Find(from, queueing::kExpectedRuntime)) {
+    if (const auto problem = queueing::BackfillProblem(queueing::kExpectedRuntime, *value)) {
+      ignore(queueing::kExpectedRuntime, *value, *problem);
+    } else {
+      annotations.emplace(queueing::kExpectedRuntime, *value);
+    }
+  }
   for (const std::string& name : preemption::CheckpointAnnotations()) {
     const std::string* value = Find(from, name);
     if (value == nullptr) continue;
     if (const auto problem = preemption::CheckpointProblem(name, *value)) {
-      problems.push_back(fmt::format("{} {}: \"{}\" is ignored, it {}", place, name,
-                                     api::TruncateMessage(*value, 64), *problem));
+      ignore(name, *value, *problem);
       continue;
     }
     if (name != preemption::kLastCheckpoint) {

@@ -105,15 +105,12 @@ void Operator::OnObject(const state::ObjectEvent& event, absl::Time now) {
     if (observer_ != nullptr && before != after) {
       observer_->OnWorkload(before.get(), after.get(), now);
     }
-    if (after == nullptr) {
-      ForgetWaiting(ref.key);
-      said_at_.erase(ref.key);
-      grace_until_.erase(ref.key);
-    }
+    if (after == nullptr) ForgetWorkload(ref.key);
     if (!world_.IsAssumed(ref.key)) settling_.erase(ref.key);
     // A refused admission ends with the newer object that explains the refusal.
     if (before != after && settling_.erase(ref.key) > 0) world_.Forget(ref.key, now, touched);
     FollowPlaces(ref.key, now);
+    FollowReservation(ref.key);
   }
   if (event.type == Type::kListEnd && observer_ != nullptr) {
     // Objects that went while nobody watched.
@@ -245,6 +242,7 @@ void Operator::OnLeader(bool leading, absl::Time now) {
     for (const auto& [key, eviction] : evictions_) world_.ForgetEviction(key);
     evictions_.clear();
     grace_until_.clear();
+    reservations_.clear();
   }
 }
 
@@ -276,8 +274,8 @@ void Operator::TouchAll() {
 
 bool Operator::Idle() const {
   return dirty_.empty() && counts_.empty() && in_flight_.empty() && waiting_.empty() &&
-         settling_.empty() && evictions_.empty() && events_.empty() && !world_.HasReleases() &&
-         !world_.NextRelease() && second_passes_.empty();
+         settling_.empty() && evictions_.empty() && events_.empty() && reservations_.empty() &&
+         !world_.HasReleases() && !world_.NextRelease() && second_passes_.empty();
 }
 
 void Operator::Run(absl::Time now) {
@@ -289,6 +287,8 @@ void Operator::Run(absl::Time now) {
   SendEvictions(now);
   TakeCounts(now);
   ReconcileDirty(now);
+  WithdrawReservations();
+  SayReservations(now);
   SayWhyWaiting(now);
   SendEvents(now);
 }
@@ -304,6 +304,10 @@ absl::Time Operator::NextDue(absl::Time now) const {
   if (!second_passes_due_.empty() && room) next = std::min(next, second_passes_due_.begin()->first);
   if (!evictions_.empty()) next = std::min(next, now + absl::Milliseconds(50));
   if (room) next = std::min(next, world_.NextProtectionEnd());
+  if (!reservations_.empty()) {
+    next = std::min(
+        next, std::max(now + absl::Milliseconds(20), waiting_pace_.Next(now, WaitingRate(now))));
+  }
   if (!waiting_due_.empty()) {
     next = std::min(
         next, std::max(waiting_due_.begin()->first, waiting_pace_.Next(now, WaitingRate(now))));

@@ -157,6 +157,10 @@ class Operator {
 
   void Admit(absl::Time now);
   void Reserve(const admission::Decision& decision, absl::Time now);
+  void NoteReservations(const admission::Reservations& found);
+  void WithdrawReservations();
+  void FollowReservation(const ObjectKey& key);
+  void SayReservations(absl::Time now);
   void ReserveAfter(const InFlight& write, const api::Json& object, absl::Time now);
   void Preempt(const admission::Decision& decision, absl::Time now);
   void SpareVictims(const admission::Decision& decision);
@@ -167,6 +171,7 @@ class Operator {
   void SayWhyWaiting(absl::Time now);
   void SetWaiting(const ObjectKey& key, WaitingText text, absl::Time now);
   void ForgetWaiting(const ObjectKey& key);
+  void ForgetWorkload(const ObjectKey& key);
   // When to try again; InfinitePast when there is nothing (more) to say about the Workload.
   absl::Time SayWhyWaiting(const ObjectKey& key, const WaitingText& text, absl::Time now);
   absl::Time QueueStatusDue(const state::Ref& queue) const;
@@ -244,6 +249,10 @@ class Operator {
   absl::btree_map<ObjectKey, WaitingText> waiting_;
   absl::btree_set<std::pair<absl::Time, ObjectKey>> waiting_due_;
   absl::btree_map<ObjectKey, absl::Time> said_at_;
+  // Workloads whose condition Reserved is not False, and their ClusterQueues.
+  absl::btree_map<ObjectKey, std::string> reserved_;
+  // What that condition is to say; none: that there is no reservation any more.
+  absl::btree_map<ObjectKey, std::optional<admission::Reservation>> reservations_;
   Pace waiting_pace_;
   absl::Time admitted_at_ = absl::InfinitePast();  // the last one
   absl::btree_map<state::Ref, absl::Time> queue_status_at_;

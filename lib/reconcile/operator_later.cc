@@ -21,6 +21,13 @@ void Operator::ForgetWaiting(const ObjectKey& key) {
   waiting_.erase(found);
 }
 
+// It went.
+void Operator::ForgetWorkload(const ObjectKey& key) {
+  ForgetWaiting(key);
+  said_at_.erase(key);
+  grace_until_.erase(key);
+}
+
 // While admissions go out, their writes are worth more than texts about those that wait.
 void Operator::SayWhyWaiting(absl::Time now) {
   while (!waiting_due_.empty() && waiting_due_.begin()->first <= now &&

@@ -15,8 +15,10 @@ void Operator::Admit(absl::Time now) {
   world_.RunReleases(now);
   if (!world_.queues().HasHeads(now)) return;
   const size_t room = options_.max_in_flight - essential_in_flight_;
-  const std::vector<admission::Decision> decisions = admission::Schedule(
-      world_.snapshot(), world_.queues(), now, std::min(options_.max_admissions, room));
+  admission::Reservations reservations;
+  const std::vector<admission::Decision> decisions =
+      admission::Schedule(world_.snapshot(), world_.queues(), now,
+                          std::min(options_.max_admissions, room), &reservations);
   for (const admission::Decision& decision : decisions) {
     if (observer_ != nullptr) observer_->OnDecision(decision, now);
     const ObjectKey key = decision.info->Key();
@@ -40,6 +42,7 @@ void Operator::Admit(absl::Time now) {
     CountLater({api::Kind::kClusterQueue, {"", decision.info->cluster_queue}}, now);
     CountLater({api::Kind::kLocalQueue, decision.info->local_queue}, now);
   }
+  NoteReservations(reservations);
 }
 
 void Operator::Reserve(const admission::Decision& decision, absl::Time now) {
@@ -55,9 +58,15 @@ void Operator::Reserve(const admission::Decision& decision, absl::Time now) {
   admission::SetQuotaReservation(next, decision.admission,
                                  admission::RequiredChecks(*cluster_queue, &decision.admission),
                                  now, StatusOptionsOf(world_.settings()));
+  reservations_.erase(key);
+  admission::ClearReserved(next, api::kQuotaReserved, "It has its quota", now);
   std::vector<Note> notes;
   notes.push_back(WorkloadNote(next, kAdmissionSource, false, api::kQuotaReserved,
                                admission::QuotaReservedEventText(decision, now)));
+  if (decision.backfill) {
+    notes.push_back(WorkloadNote(next, kAdmissionSource, false, admission::kBackfilled,
+                                 admission::BackfilledEventText(*decision.backfill)));
+  }
   if (api::IsTrue(next.status.conditions, api::kAdmitted)) {
     notes.push_back(WorkloadNote(next, kAdmissionSource, false, api::kAdmitted,
                                  "Admitted by ClusterQueue " + decision.info->cluster_queue +

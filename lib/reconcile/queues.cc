@@ -1,10 +1,13 @@
 // Status and finalizers of ClusterQueues, LocalQueues and what ClusterQueues refer to.
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <initializer_list>
 #include <vector>
 
 #include "api/codec.h"
 #include "api/names.h"
+#include "queueing/backfill.h"
 #include "reconcile/reconcilers.h"
 #include "state/spec_defaults.h"
 
@@ -142,6 +145,30 @@ ResourceList ConsumedIn(const api::LocalQueueStatus& status) {
 
 }  // namespace
 
+namespace {
+
+// The webhook refuses such values; without it they have no effect, which must not go unnoticed.
+void AddBackfillNotes(const api::ClusterQueue& cluster_queue, Plan& plan) {
+  for (const std::string& name : queueing::BackfillAnnotations()) {
+    const auto found = cluster_queue.metadata.annotations.find(name);
+    if (found == cluster_queue.metadata.annotations.end()) continue;
+    const auto problem = queueing::BackfillProblem(name, found->second);
+    if (!problem) continue;
+    Note note;
+    note.kind = api::Kind::kClusterQueue;
+    note.key = cluster_queue.metadata.Key();
+    note.uid = cluster_queue.metadata.uid;
+    note.source = kAdmissionSource;
+    note.warning = true;
+    note.reason = "InvalidBackfill";
+    note.message = fmt::format("metadata.annotations[{}]: \"{}\" is ignored, it {}", name,
+                               api::TruncateMessage(found->second, 64), *problem);
+    plan.notes.push_back(std::move(note));
+  }
+}
+
+}  // namespace
+
 Plan ReconcileClusterQueue(const state::World& world, const ObjectKey& key, absl::Time now) {
   Plan plan;
   const auto cluster_queue = world.cluster_queues().Find(key);
@@ -150,6 +177,7 @@ Plan ReconcileClusterQueue(const state::World& world, const ObjectKey& key, absl
   if (Protect(plan, api::Kind::kClusterQueue, cluster_queue->metadata, totals.reserving > 0)) {
     return plan;
   }
+  AddBackfillNotes(*cluster_queue, plan);
   api::ClusterQueueStatus status = cluster_queue->status;
   SetActive(status.conditions, world.ActivityOf(key.name), cluster_queue->metadata.generation, now);
   status.flavors_reservation = FlavorUsages(cluster_queue->spec, totals.reservation);

@@ -372,7 +372,7 @@ Violations CheckStrictFifo(const state::World& world, const admission::Decision&
   const std::string& name = decision.info->cluster_queue;
   const auto queue = world.cluster_queues().Find({"", name});
   if (decision.kind != admission::Decision::Kind::kAdmit || queue == nullptr ||
-      queue->spec.queueing_strategy != "StrictFIFO") {
+      queue->spec.queueing_strategy != "StrictFIFO" || decision.backfill.has_value()) {
     return broken;
   }
   const auto order = [](const api::Workload& workload) {

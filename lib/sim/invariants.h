@@ -51,7 +51,8 @@ Violations CheckJobs(const ApiServer& api);
 Violations CheckTotals(const state::World& world);
 // The World equals one that is built from the API objects alone.
 Violations CheckRebuilt(const state::World& world, const ApiServer& api, absl::Time now);
-// In a StrictFIFO ClusterQueue nothing that waits stands before the admitted one.
+// In a StrictFIFO ClusterQueue nothing that waits stands before the admitted one, unless backfill
+// let it start there.
 Violations CheckStrictFifo(const state::World& world, const admission::Decision& decision);
 
 }  // namespace sluice::sim

@@ -105,6 +105,8 @@ absl::Status ClusterQueue(const Words& words, Json& object) {
       spec.Set("stopPolicy", word.value);
     } else if (word.key == "cohort") {
       spec.Set("cohortName", word.value);
+    } else if (const std::string note = After(word.key, "annotation:"); !note.empty()) {
+      object["metadata"]["annotations"].Set(note, word.value);
     } else if (word.key == "mode") {
       spec["admissionScope"].Set("admissionMode", word.value);
     } else if (word.key == "check") {

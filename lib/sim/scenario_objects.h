@@ -8,6 +8,7 @@
 //       [unschedulable=BOOL] [ready=BOOL] [condition:TYPE=STATUS]... [annotation:KEY=VALUE]...
 //   clusterqueue NAME [flavor=NAME{RESOURCE=QUOTA,...}]... [cohort=] [strategy=] [stop=]
 //       [selector:KEY=VALUE]... [check=NAME]... [weight=AMOUNT] [mode=ADMISSIONMODE]
+//       [annotation:KEY=VALUE]...
 //       [within=POLICY] [reclaim=POLICY] [borrowwithin=POLICY[:MAXPRIORITY]]
 //       [fungibility=borrow:WHAT,preempt:WHAT,preference:WHAT]
 //       QUOTA is NOMINAL[/borrow=LIMIT][/lend=LIMIT], as in cpu=4/borrow=2/lend=1; flavors with the

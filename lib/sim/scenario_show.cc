@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "admission/reservation.h"
 #include "api/codec.h"
 #include "api/names.h"
 #include "base/time.h"
@@ -201,6 +202,20 @@ std::string CheckpointExtras(const Json& workload, absl::Time start) {
   return text;
 }
 
+std::string ReservedExtras(const Json& workload, absl::Time start) {
+  const Json* reserved = Condition(workload, admission::kReservedCondition);
+  if (Is(reserved, "Unknown")) return "; start not known";
+  if (!Is(reserved, "True")) return "";
+  api::Condition shown;
+  shown.type = admission::kReservedCondition;
+  shown.status = api::ConditionStatus::kTrue;
+  shown.message = reserved->GetString("message");
+  api::Workload holder;
+  holder.status.conditions.push_back(std::move(shown));
+  const auto at = admission::ReservedTime(holder);
+  return "; start reserved for " + (at ? Seconds(sluice::FormatTime(*at), start) : "no time");
+}
+
 std::string Extras(const Json& workload, absl::Time start) {
   std::string text;
   const auto add = [&](const std::string& part) { text += "; " + part; };
@@ -212,6 +227,7 @@ std::string Extras(const Json& workload, absl::Time start) {
   const Json* preempted = Condition(workload, api::kPreempted);
   if (Is(preempted, "True")) add("preempted " + preempted->GetString("reason"));
   text += CheckpointExtras(workload, start);
+  text += ReservedExtras(workload, start);
   const Json* requeued = Condition(workload, api::kRequeued);
   if (Is(requeued, "False")) add("not requeued " + requeued->GetString("reason"));
   if (const std::string at = workload.GetString("status", "requeueState", "requeueAt");

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "api/names.h"
+#include "queueing/backfill.h"
 #include "state/spec_defaults.h"
 #include "state/world.h"
 
@@ -181,8 +182,13 @@ void World::RefreshActivity(const std::string& name, Refs& touched) {
   const QueueActivity activity = ComputeActivity(*cluster_queue);
   admission::ClusterQueueSnapshot snapshot(cluster_queue, activity.active);
   SetTopology(snapshot);
-  queues_.AddClusterQueue(
-      name, {queueing::StrategyOf(*cluster_queue), snapshot.active, UsageBased(name)});
+  const bool backfill = queueing::BackfillOf(*cluster_queue).on();
+  const bool started = backfill != queues_.BackfillQueues().contains(name);
+  // Order is strict there, but for those that delay nobody.
+  queues_.AddClusterQueue(name, {backfill ? queueing::QueueingStrategy::kStrictFifo
+                                          : queueing::StrategyOf(*cluster_queue),
+                                 snapshot.active, UsageBased(name), backfill});
+  if (started) releases_.insert(name);
   snapshot_.cluster_queues.insert_or_assign(name, std::move(snapshot));
   QueueActivity& stored = activity_[name];
   if (stored == activity) return;

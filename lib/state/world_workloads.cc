@@ -6,6 +6,7 @@
 #include "admission/cycle.h"
 #include "api/names.h"
 #include "base/check.h"
+#include "queueing/backfill.h"
 #include "queueing/variants.h"
 #include "state/spec_defaults.h"
 #include "state/world.h"
@@ -45,6 +46,17 @@ bool EvictedOtherwise(const api::Workload& workload) {
   const api::Condition* evicted = api::FindCondition(workload.status.conditions, api::kEvicted);
   return evicted != nullptr && evicted->status == api::ConditionStatus::kTrue &&
          evicted->reason != admission::kEvictedPreempted;
+}
+
+// What is reserved for others depends on when a workload that holds quota ends. `before` may be
+// null.
+bool MovesReservations(const preemption::ReservedWorkload* before,
+                       const preemption::ReservedWorkload& after) {
+  if (before == nullptr || before->usage != after.usage) return true;
+  const auto deadline = [](const preemption::ReservedWorkload& one) {
+    return queueing::DeadlineOf(*one.workload, one.started_at, one.evicted);
+  };
+  return deadline(*before) != deadline(after);
 }
 
 // Places that were chosen after the reservation are confirmed by those, not by the reservation.
@@ -339,7 +351,18 @@ void World::ListReserved(const ObjectKey& key) {
   reserved.usage = snapshot_.tree.IdsOf(held->second.usage);
   reserved.workload = workload;
   const absl::Time started_at = reserved.started_at;
+  const bool moved = !queues_.BackfillQueues().empty() &&
+                     MovesReservations(snapshot_.reserved.Find(key), reserved);
   snapshot_.reserved.Put(std::move(reserved));
+  if (moved) {
+    const std::vector<std::string> tree = snapshot_.tree.TreeOf(held->second.cluster_queue);
+    const absl::btree_set<std::string> queues = queues_.BackfillQueues();
+    for (const std::string& name : queues) {
+      // Nodes may be shared by all.
+      const bool shares = std::binary_search(tree.begin(), tree.end(), name);
+      if (shares || topology_ != nullptr) queues_.Retry(name);
+    }
+  }
   const auto checkpoints = preemption::CheckpointsOf(*workload);
   const bool runs = checkpoints && started_at != absl::InfiniteFuture();
   ProtectUntil(key, runs && checkpoints->min_runtime > absl::ZeroDuration()

@@ -186,6 +186,8 @@ absl::StatusOr<FieldErrors> ValidateClusterQueue(const Request& request, const V
   CheckFungibility(queue, &errors);
   CheckAdmissionChecks(queue, old_queue ? &*old_queue : nullptr, view, &errors);
   CheckConcurrentAdmission(queue, view, &errors);
+  CheckBackfillAnnotations(queue.metadata.annotations,
+                           old_queue ? &old_queue->metadata.annotations : nullptr, &errors);
   if (old_queue) CheckImmutable(request, queue, *old_queue, &errors);
   return errors;
 }

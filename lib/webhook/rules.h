@@ -125,10 +125,14 @@ absl::StatusOr<bool> MustSuspend(const View& view, const api::ObjectMeta& metada
 void CheckTopologyAnnotations(const View& view, const Path& path, const api::StringMap& annotations,
                               int64_t count, FieldErrors* errors);
 
-// The annotations sluice.dev/... that tell of checkpoints: values that cannot be read are refused,
-// unless they were there before (`old_annotations`; nullptr at creation).
+// The annotations sluice.dev/... that tell of checkpoints and of how long a job runs: values that
+// cannot be read are refused, unless they were there before (`old_annotations`; nullptr at
+// creation).
 void CheckCheckpointAnnotations(const Path& metadata, const api::StringMap& annotations,
                                 const api::StringMap* old_annotations, FieldErrors* errors);
+// The same for those of a ClusterQueue about backfill.
+void CheckBackfillAnnotations(const api::StringMap& annotations,
+                              const api::StringMap* old_annotations, FieldErrors* errors);
 
 // The owner of a job that is itself managed and so decides in the job's place.
 // OK and true: there is one. NotFound: an owner on the way does not exist. Other errors: the chain
