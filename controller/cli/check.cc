@@ -10,9 +10,10 @@
 #include "admission/explain_text.h"
 #include "api/names.h"
 #include "base/status.h"
-#include "cli/explain.h"
+#include "cli/forecast.h"
 #include "cli/table.h"
 #include "reconcile/what_if.h"
+#include "sim/api_server.h"
 #include "sim/yaml.h"
 
 namespace sluice::cli {
@@ -20,7 +21,8 @@ namespace {
 
 using api::Json;
 
-constexpr int kFailed = 1;
+constexpr int kWouldWait = 1;
+constexpr int kNotAnswered = 2;
 
 struct Verdict {
   std::string name;
@@ -29,49 +31,126 @@ struct Verdict {
   bool enters = false;
 };
 
-Verdict VerdictOf(const std::string& name, const reconcile::WhatIf& answer) {
+// What is known of the start of one that would wait, in words and as data.
+void AddForecast(const CheckOptions& options, const Scene& scene, const reconcile::WhatIf& answer,
+                 Verdict& verdict) {
+  const absl::StatusOr<ForecastStart> forecast =
+      ForecastOf(scene, *answer.made, options.default_runtime);
+  if (!forecast.ok()) {
+    verdict.text += fmt::format("Forecast: none: {}\n", std::string(forecast.status().message()));
+    return;
+  }
+  verdict.text +=
+      fmt::format("Forecast: {}, if {}\n",
+                  forecast->start < 0 ? "it never starts" : "it starts at " + forecast->text,
+                  forecast->assumption);
+  Json json = Json::MakeObject({{"assumption", forecast->assumption}});
+  if (forecast->start >= 0) json.Set("start", forecast->text);
+  verdict.json.Set("forecast", std::move(json));
+}
+
+Verdict VerdictOf(const CheckOptions& options, const Scene& scene, const std::string& name,
+                  const reconcile::WhatIf& answer) {
   Verdict verdict;
   verdict.name = name;
   verdict.json = reconcile::WhatIfJson(answer);
   verdict.text = reconcile::WhatIfText(answer);
-  verdict.enters = answer.admitted || answer.after_preemption;
+  verdict.enters = answer.enters();
   if (!verdict.enters) {
-    const std::string reason = StructuredReason(answer.tree, api::Workload());
-    verdict.json.Set("structuredReason", reason);
-    verdict.text += fmt::format("Reason: {}\n", reason);
-    if (const std::string help = WhatWouldHelp(answer.tree); !help.empty()) {
-      verdict.text += fmt::format("Would help: {}\n", help);
-      verdict.json.Set("whatWouldHelp", help);
+    verdict.text += fmt::format("Reason: {}\n", answer.why.reason);
+    if (!answer.why.help.empty()) {
+      verdict.text += fmt::format("Would help: {}\n", answer.why.help);
     }
+    if (answer.tree.judged) AddForecast(options, scene, answer, verdict);
     verdict.text += "\n" + admission::RenderLines(answer.tree);
   }
   return verdict;
 }
 
-absl::StatusOr<std::vector<Verdict>> Answer(const CheckOptions& options, std::ostream& err) {
+// What the API server would say of the object: its schema, defaults and webhooks, with the field.
+absl::Status Refusal(const Scene& scene, const Json& object) {
+  const std::string version = object.GetString("apiVersion");
+  const api::KindInfo* info =
+      api::FindKind(version.substr(0, version.find('/')), object.GetString("kind"));
+  if (info == nullptr || (info->kind != api::Kind::kJob && info->kind != api::Kind::kWorkload)) {
+    return absl::OkStatus();  // AskWhatIf says which kinds there are
+  }
+  sim::ApiServer server(scene.settings, {});
+  state::Action action;
+  action.verb = state::Verb::kCreate;
+  action.kind = api::Kind::kNamespace;
+  action.key = {"", object.GetString("metadata", "namespace")};
+  action.body = Json::MakeObject({{"apiVersion", "v1"},
+                                  {"kind", "Namespace"},
+                                  {"metadata", Json::MakeObject({{"name", action.key.name}})}});
+  server.Execute(action, scene.objects.taken);
+  action.kind = info->kind;
+  action.key = {action.key.name, object.GetString("metadata", "name")};
+  action.body = object;
+  if (action.key.name.empty()) {
+    action.key.name = object.GetString("metadata", "generateName") + "check";
+    action.body["metadata"].Set("name", action.key.name);
+  }
+  const state::Reply reply = server.Execute(action, scene.objects.taken);
+  return reply.ok() ? absl::OkStatus() : InvalidArgument("{}", reply.message);
+}
+
+absl::StatusOr<Verdict> AnswerOne(const CheckOptions& options, Scene& scene, Json object) {
+  if (!object.IsObject()) return InvalidArgument("not an object");
+  Json& metadata = object["metadata"];
+  if (metadata.GetString("namespace").empty()) metadata.Set("namespace", scene.ns);
+  std::string name = metadata.GetString("name");
+  if (name.empty()) name = metadata.GetString("generateName");
+  name = fmt::format("{} {}", object.GetString("kind"), name);
+  RETURN_IF_ERROR(Refusal(scene, object));
+  ASSIGN_OR_RETURN(
+      const reconcile::WhatIf answer,
+      reconcile::AskWhatIf(*scene.world, object, options.cluster_queue, scene.objects.taken));
+  return VerdictOf(options, scene, name, answer);
+}
+
+struct Answers {
+  std::vector<Verdict> verdicts;
+  std::vector<std::string> errors;  // of documents, with file and line
+};
+
+absl::StatusOr<Answers> Answer(const CheckOptions& options, std::ostream& err) {
   ASSIGN_OR_RETURN(const std::string text, ReadText(options.file));
   absl::StatusOr<std::vector<sim::YamlDocument>> documents = sim::YamlDocuments(text);
   if (!documents.ok()) {
     return InvalidArgument("{}:{}", options.file, std::string(documents.status().message()));
   }
   if (documents->empty()) return InvalidArgument("{}: there is nothing in it", options.file);
+  if (!options.default_runtime.empty()) {
+    const auto runtime = sim::ParseMicros(options.default_runtime);
+    if (!runtime.ok()) return Annotate(runtime.status(), "--default-runtime");
+  }
   ASSIGN_OR_RETURN(Scene scene, OpenScene(options.connect, absl::Now()));
   for (const std::string& note : scene.objects.notes) err << "note: " << note << '\n';
-  std::vector<Verdict> verdicts;
+  Answers answers;
   for (sim::YamlDocument& document : *documents) {
-    Json& metadata = document.json["metadata"];
-    if (metadata.GetString("namespace").empty()) metadata.Set("namespace", scene.ns);
-    const std::string name = fmt::format("{} {}", document.json.GetString("kind"),
-                                         document.json.GetString("metadata", "name"));
-    absl::StatusOr<reconcile::WhatIf> answer = reconcile::AskWhatIf(
-        *scene.world, document.json, options.cluster_queue, scene.objects.taken);
-    if (!answer.ok()) {
-      return InvalidArgument("{}:{}: {}", options.file, document.line,
-                             std::string(answer.status().message()));
+    std::vector<Json> objects;
+    Json* items = document.json.Find("items");
+    const bool list = items != nullptr && document.json.GetString("kind").ends_with("List");
+    if (list) {
+      objects = std::move(items->MutableArray());
+    } else {
+      objects.push_back(std::move(document.json));
     }
-    verdicts.push_back(VerdictOf(name, *answer));
+    for (size_t i = 0; i < objects.size(); ++i) {
+      absl::StatusOr<Verdict> verdict = AnswerOne(options, scene, std::move(objects[i]));
+      if (verdict.ok()) {
+        answers.verdicts.push_back(*std::move(verdict));
+        continue;
+      }
+      const std::string where = list ? fmt::format("items[{}]: ", i) : "";
+      const std::string message(verdict.status().message());
+      answers.errors.push_back(fmt::format(
+          "{}:{}: {}{}", options.file,
+          document.LineFor(list ? fmt::format("items[{}]", i) : message), where, message));
+    }
   }
-  return verdicts;
+  return answers;
 }
 
 }  // namespace
@@ -83,30 +162,34 @@ void AddCheckOptions(CLI::App& command, CheckOptions& options) {
       ->required();
   command.add_option("--cluster-queue", options.cluster_queue,
                      "Ask about this ClusterQueue; that of the job's LocalQueue when absent");
+  command.add_option("--default-runtime", options.default_runtime,
+                     "For the forecast: how long workloads run of which nothing is known");
 }
 
 int Check(const CheckOptions& options, std::ostream& out, std::ostream& err) {
-  const absl::StatusOr<std::vector<Verdict>> verdicts = Answer(options, err);
-  if (!verdicts.ok()) {
-    err << std::string(verdicts.status().message()) << '\n';
-    return kFailed;
+  const absl::StatusOr<Answers> answers = Answer(options, err);
+  if (!answers.ok()) {
+    err << std::string(answers.status().message()) << '\n';
+    return kNotAnswered;
   }
   const std::string& format = options.output.format;
   Json items = Json::MakeArray();
   bool all = true;
-  for (const Verdict& verdict : *verdicts) {
+  for (const Verdict& verdict : answers->verdicts) {
     all = all && verdict.enters;
     items.Append(verdict.json);
     if (format == "json" || format == "yaml") continue;
-    if (verdicts->size() > 1) out << "# " << verdict.name << '\n';
+    if (answers->verdicts.size() > 1) out << "# " << verdict.name << '\n';
     out << verdict.text;
   }
-  if (format == "json" || format == "yaml") {
+  if ((format == "json" || format == "yaml") && !answers->verdicts.empty()) {
     out << Structured(items.AsArray().size() == 1 ? items.AsArray().front()
                                                   : Json::MakeObject({{"items", items}}),
                       format);
   }
-  return all ? 0 : kFailed;
+  for (const std::string& error : answers->errors) err << error << '\n';
+  if (!answers->errors.empty()) return kNotAnswered;
+  return all ? 0 : kWouldWait;
 }
 
 }  // namespace sluice::cli

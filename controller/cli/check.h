@@ -13,9 +13,11 @@ struct CheckOptions {
   OutputOptions output;
   std::string file;
   std::string cluster_queue;
+  std::string default_runtime;  // for the forecast of what would wait
 };
 void AddCheckOptions(CLI::App& command, CheckOptions& options);
-// 0: it would be admitted now, perhaps by preempting others; 1: it would wait, or an error.
+// 0: all would be admitted now, perhaps by preempting others; 1: one would wait; 2: one could not
+// be answered.
 int Check(const CheckOptions& options, std::ostream& out, std::ostream& err);
 
 }  // namespace sluice::cli

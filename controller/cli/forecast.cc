@@ -9,6 +9,7 @@
 #include <ostream>
 #include <utility>
 
+#include "api/codec.h"
 #include "api/names.h"
 #include "base/status.h"
 #include "base/time.h"
@@ -35,12 +36,12 @@ struct Starts {
   std::vector<std::string> notes;
 };
 
-absl::StatusOr<Starts> Play(Scene& scene, std::optional<Micros> fallback) {
-  const sim::SourceFile file = ClusterFile(scene.objects, false);
-  ASSIGN_OR_RETURN(const auto cluster, sim::TraceCluster::Load({file}, scene.settings));
+absl::StatusOr<Starts> Play(ClusterObjects& objects, const state::Settings& settings,
+                            std::optional<Micros> fallback) {
+  const sim::SourceFile file = ClusterFile(objects, false);
+  ASSIGN_OR_RETURN(const auto cluster, sim::TraceCluster::Load({file}, settings));
   sim::TraceBuilder builder(*cluster);
-  ASSIGN_OR_RETURN(const RunTimeSources sources,
-                   AddLiveWorkloads(scene.objects, fallback, builder));
+  ASSIGN_OR_RETURN(const RunTimeSources sources, AddLiveWorkloads(objects, fallback, builder));
   ASSIGN_OR_RETURN(const sim::Trace trace, builder.Finish());
   sim::TraceOptions options;
   options.checkpoint = 0;
@@ -53,8 +54,15 @@ absl::StatusOr<Starts> Play(Scene& scene, std::optional<Micros> fallback) {
     starts.by_workload[key] = engine.outcomes()[i].first_start;
   }
   starts.assumption = AssumptionText(sources);
-  starts.notes = scene.objects.notes;
+  starts.notes = objects.notes;
   return starts;
+}
+
+absl::StatusOr<std::optional<Micros>> FallbackOf(const std::string& text) {
+  if (text.empty()) return std::optional<Micros>();
+  const absl::StatusOr<Micros> runtime = sim::ParseMicros(text);
+  if (!runtime.ok()) return Annotate(runtime.status(), "--default-runtime");
+  return std::optional<Micros>(*runtime);
 }
 
 std::string StartText(const Scene& scene, Micros start) {
@@ -81,18 +89,13 @@ std::vector<std::pair<ObjectKey, Micros>> Selected(const Scene& scene, const Sta
 }
 
 absl::Status Show(const ForecastOptions& options, std::ostream& out, std::ostream& err) {
-  std::optional<Micros> fallback;
-  if (!options.default_runtime.empty()) {
-    const absl::StatusOr<Micros> runtime = sim::ParseMicros(options.default_runtime);
-    if (!runtime.ok()) return Annotate(runtime.status(), "--default-runtime");
-    fallback = *runtime;
-  }
+  ASSIGN_OR_RETURN(const std::optional<Micros> fallback, FallbackOf(options.default_runtime));
   ASSIGN_OR_RETURN(Scene scene, OpenScene(options.connect, absl::Now()));
   std::optional<ObjectKey> only;
   if (!options.what.empty()) {
     ASSIGN_OR_RETURN(only, FindWorkload(scene, options.what));
   }
-  ASSIGN_OR_RETURN(const Starts starts, Play(scene, fallback));
+  ASSIGN_OR_RETURN(const Starts starts, Play(scene.objects, scene.settings, fallback));
   for (const std::string& note : starts.notes) err << "note: " << note << '\n';
   const auto rows = Selected(scene, starts, only);
   if (only && rows.empty()) {
@@ -181,6 +184,23 @@ absl::Status Measure(const ForecastOptions& options, std::ostream& out) {
 }
 
 }  // namespace
+
+absl::StatusOr<ForecastStart> ForecastOf(const Scene& scene, const api::Workload& workload,
+                                         const std::string& default_runtime) {
+  ASSIGN_OR_RETURN(const std::optional<Micros> fallback, FallbackOf(default_runtime));
+  ClusterObjects objects = scene.objects;
+  Json json = api::Encode<api::Workload>(workload);
+  json.Set("apiVersion", api::ApiVersionOf(api::Kind::kWorkload));
+  json.Set("kind", "Workload");
+  objects.kinds[api::Kind::kWorkload].push_back(std::move(json));
+  ASSIGN_OR_RETURN(const Starts starts, Play(objects, scene.settings, fallback));
+  const auto found = starts.by_workload.find(workload.metadata.Key());
+  ForecastStart start;
+  if (found != starts.by_workload.end()) start.start = found->second;
+  start.text = StartText(scene, start.start);
+  start.assumption = starts.assumption;
+  return start;
+}
 
 void AddForecastOptions(CLI::App& command, ForecastOptions& options) {
   AddConnectOptions(command, options.connect);

@@ -6,11 +6,16 @@
 // forecast for workloads at the instant of their arrival, and compares it with their real start.
 #pragma once
 
+#include <absl/status/statusor.h>
+
 #include <iosfwd>
 #include <string>
 #include <vector>
 
+#include "api/kueue_types.h"
+#include "cli/live.h"
 #include "cli/queues.h"
+#include "sim/trace.h"
 
 namespace sluice::cli {
 
@@ -26,6 +31,15 @@ struct ForecastOptions {
   bool mean_runtime = false;
 };
 void AddForecastOptions(CLI::App& command, ForecastOptions& options);
+// The start of a workload that does not exist, behind everything that waits; -1: never.
+struct ForecastStart {
+  sim::Micros start = -1;  // after the instant of the scene
+  std::string text;        // a time, or "never"
+  std::string assumption;
+};
+absl::StatusOr<ForecastStart> ForecastOf(const Scene& scene, const api::Workload& workload,
+                                         const std::string& default_runtime);
+
 int Forecast(const ForecastOptions& options, std::ostream& out, std::ostream& err);
 
 }  // namespace sluice::cli

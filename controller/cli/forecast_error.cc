@@ -204,6 +204,7 @@ absl::StatusOr<ForecastError> MeasureForecast(const ReplayInput& input) {
 }
 
 std::string ErrorText(const ForecastError& error) {
+  const std::string bias = sim::ShortTime(std::abs(error.bias));
   Table table({"FORECASTS", "AT-ONCE", "REAL-WAIT", "MEAN-ERROR", "MEDIAN", "P95", "BIAS",
                "WITHIN-1M", "WITHIN-10%", "NEVER"});
   const auto part = [&](int count) {
@@ -212,8 +213,8 @@ std::string ErrorText(const ForecastError& error) {
   table.Add({std::to_string(error.samples), std::to_string(error.at_once),
              sim::ShortTime(error.real_mean), sim::ShortTime(error.mean),
              sim::ShortTime(error.median), sim::ShortTime(error.p95),
-             (error.bias < 0 ? "-" : "") + sim::ShortTime(std::abs(error.bias)),
-             part(error.within_minute), part(error.within_tenth), std::to_string(error.never)});
+             (error.bias < 0 && bias != "0s" ? "-" : "") + bias, part(error.within_minute),
+             part(error.within_tenth), std::to_string(error.never)});
   return table.Text(false) + (error.mean_runtime
                                   ? "Assumption: nothing else arrives; run times are the mean of "
                                     "what finished before.\n"

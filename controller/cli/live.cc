@@ -8,10 +8,12 @@
 #include <sstream>
 #include <utility>
 
+#include "api/codec.h"
 #include "base/status.h"
 #include "config/load.h"
 #include "kube/client.h"
 #include "kube/cpprest_transport.h"
+#include "queueing/topology_inputs.h"
 
 namespace sluice::cli {
 namespace {
@@ -22,6 +24,30 @@ using api::Kind;
 constexpr char kConfigKey[] = "controller_manager_config.yaml";
 constexpr char kConfigMaps[] =
     "/api/v1/configmaps?labelSelector=control-plane%3Dcontroller-manager";
+
+// Pods without a Workload that take room on nodes.
+absl::StatusOr<std::vector<Json>> ForeignPods(kube::Client& client) {
+  kube::ListOptions bound;
+  bound.field_selector = "spec.nodeName!=,status.phase!=Succeeded,status.phase!=Failed";
+  ASSIGN_OR_RETURN(std::vector<Json> pods, client.List(Kind::kPod, bound));
+  std::erase_if(pods, [](const Json& object) {
+    const absl::StatusOr<api::Pod> pod = api::Decode<api::Pod>(object);
+    return pod.ok() && !queueing::IsForeignPod(*pod);
+  });
+  return pods;
+}
+
+// Adds what another file has.
+void Merge(ClusterObjects more, bool dump, ClusterObjects& objects) {
+  if (dump) objects.taken = more.taken;
+  objects.source += (objects.source.empty() ? "" : ", ") + more.source;
+  for (auto& [kind, list] : more.kinds) {
+    std::vector<Json>& all = objects.kinds[kind];
+    all.insert(all.end(), std::make_move_iterator(list.begin()),
+               std::make_move_iterator(list.end()));
+  }
+  objects.notes.insert(objects.notes.end(), more.notes.begin(), more.notes.end());
+}
 
 }  // namespace
 
@@ -36,7 +62,8 @@ void AddConnectOptions(CLI::App& command, ConnectOptions& options) {
   command.add_option("--context", options.context, "Context of the kubeconfig file");
   command.add_option("-n,--namespace", options.ns, "Namespace; the one of the context when absent");
   command.add_option("--from", options.from,
-                     "Look at this file (of `dump`, or manifests) and not at a cluster");
+                     "Look at this file (of `dump`, or manifests) and not at a cluster; may be "
+                     "repeated");
   command.add_option("--config", options.config,
                      "Configuration file of the controller; the one in the cluster when absent");
 }
@@ -107,7 +134,9 @@ absl::StatusOr<ClusterObjects> Connection::Load(absl::Time now) {
   objects.taken = now;
   objects.source = client().server();
   for (const Kind kind : DumpedKinds()) {
-    absl::StatusOr<std::vector<Json>> listed = client().List(kind);
+    if (kind == Kind::kPod && !HasTopology(objects)) continue;
+    absl::StatusOr<std::vector<Json>> listed =
+        kind == Kind::kPod ? ForeignPods(client()) : client().List(kind);
     const bool needed = kind == Kind::kClusterQueue || kind == Kind::kWorkload;
     if (listed.ok()) {
       objects.kinds[kind] = *std::move(listed);
@@ -145,8 +174,12 @@ absl::StatusOr<Scene> OpenScene(const ConnectOptions& options, absl::Time now) {
     ASSIGN_OR_RETURN(configuration, ReadText(options.config));
   }
   if (!options.from.empty()) {
-    ASSIGN_OR_RETURN(const std::string text, ReadText(options.from));
-    ASSIGN_OR_RETURN(scene.objects, ParseObjects(options.from, text, now));
+    scene.objects.taken = now;
+    for (const std::string& file : options.from) {
+      ASSIGN_OR_RETURN(const std::string text, ReadText(file));
+      ASSIGN_OR_RETURN(ClusterObjects objects, ParseObjects(file, text, now));
+      Merge(std::move(objects), IsDump(text), scene.objects);
+    }
     scene.ns = options.ns.empty() ? "default" : options.ns;
   } else {
     ASSIGN_OR_RETURN(scene.connection, Connection::Open(options));

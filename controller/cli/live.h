@@ -7,6 +7,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "cli/objects.h"
 #include "state/settings.h"
@@ -24,8 +25,8 @@ namespace sluice::cli {
 struct ConnectOptions {
   std::string kubeconfig;
   std::string context;
-  std::string ns;      // "": that of the context
-  std::string from;    // a dump or manifests in the place of a cluster
+  std::string ns;                 // "": that of the context
+  std::vector<std::string> from;  // a dump or manifests in the place of a cluster
   std::string config;  // configuration file of the controller; "": the one in the cluster
 };
 void AddConnectOptions(CLI::App& command, ConnectOptions& options);

@@ -1,5 +1,8 @@
 #include "cli/live_trace.h"
 
+#include <absl/container/btree_set.h>
+#include <absl/strings/numbers.h>
+
 #include <algorithm>
 #include <utility>
 
@@ -8,6 +11,7 @@
 #include "api/names.h"
 #include "base/status.h"
 #include "base/time.h"
+#include "queueing/topology_inputs.h"
 #include "queueing/workload_info.h"
 #include "resource/quantity.h"
 
@@ -19,19 +23,19 @@ using api::Kind;
 using sim::Micros;
 
 constexpr Kind kPlayed[] = {
-    Kind::kNamespace,    Kind::kLimitRange,     Kind::kRuntimeClass,          Kind::kPriorityClass,
-    Kind::kTopology,     Kind::kResourceFlavor, Kind::kWorkloadPriorityClass, Kind::kCohort,
-    Kind::kClusterQueue, Kind::kLocalQueue};
+    Kind::kNamespace, Kind::kLimitRange,   Kind::kRuntimeClass,   Kind::kPriorityClass,
+    Kind::kNode,      Kind::kTopology,     Kind::kResourceFlavor, Kind::kWorkloadPriorityClass,
+    Kind::kCohort,    Kind::kClusterQueue, Kind::kLocalQueue};
 
-// What a user would have written.
-Json Manifest(const Json& object) {
+// What a user would have written; of a node also what it reports.
+Json Manifest(const Json& object, bool keep_status = false) {
   Json metadata = Json::MakeObject();
   for (const char* key : {"name", "namespace", "labels", "annotations"}) {
     if (const Json* value = object.Find("metadata", key)) metadata.Set(key, *value);
   }
   Json manifest = Json::MakeObject();
   for (const auto& [key, value] : object.AsObject()) {
-    if (key == "status") continue;
+    if (key == "status" && !keep_status) continue;
     manifest.Set(key, key == "metadata" ? metadata : value);
   }
   return manifest;
@@ -49,10 +53,6 @@ bool MakePlayable(Kind kind, Json& object, std::vector<std::string>& notes) {
     notes.push_back(fmt::format("ClusterQueue {}: its admission checks count as passed at once",
                                 NameOf(object)));
   }
-  if (kind == Kind::kResourceFlavor && spec != nullptr && spec->Erase("topologyName")) {
-    notes.push_back(fmt::format("ResourceFlavor {}: only its quota is simulated, not its topology",
-                                NameOf(object)));
-  }
   if (kind == Kind::kLocalQueue && spec != nullptr) {
     const std::string stop = spec->GetString("stopPolicy");
     if (!stop.empty() && stop != "None") {
@@ -62,6 +62,37 @@ bool MakePlayable(Kind kind, Json& object, std::vector<std::string>& notes) {
     }
   }
   return true;
+}
+
+// What pods without a Workload leave of the nodes.
+absl::btree_map<std::string, Requests> TakenByOthers(const ClusterObjects& objects) {
+  absl::btree_map<std::string, Requests> taken;
+  const auto pods = objects.kinds.find(Kind::kPod);
+  if (pods == objects.kinds.end()) return taken;
+  for (const Json& object : pods->second) {
+    const absl::StatusOr<api::Pod> pod = api::Decode<api::Pod>(object);
+    if (!pod.ok() || !queueing::IsForeignPod(*pod)) continue;
+    Requests& of_node = taken[pod->spec.node_name];
+    for (const auto& [resource, amount] : queueing::ForeignRequests(*pod)) {
+      of_node[resource] = SaturatingAdd(of_node[resource], amount);
+    }
+    of_node["pods"] = SaturatingAdd(of_node["pods"], 1);
+  }
+  return taken;
+}
+
+void Subtract(const Requests& taken, Json& node) {
+  Json* allocatable = node.Find("status") == nullptr ? nullptr : node["status"].Find("allocatable");
+  if (allocatable == nullptr) return;
+  for (const auto& [resource, amount] : taken) {
+    const Json* value = allocatable->Find(resource);
+    if (value == nullptr) continue;
+    const absl::StatusOr<Quantity> all =
+        Quantity::Parse(value->IsString() ? value->AsString() : value->Text());
+    if (!all.ok()) continue;
+    const int64_t left = std::max<int64_t>(0, AmountOf(resource, *all) - amount);
+    allocatable->Set(resource, QuantityOf(resource, left).ToString());
+  }
 }
 
 // ---- run times
@@ -192,8 +223,8 @@ absl::Status RemovePolicy(const std::string& text, ClusterObjects& objects) {
   const std::string queue = colon == std::string::npos ? "" : text.substr(colon + 1);
   if (policy != "preemption" && policy != "borrowing" && policy != "lending") {
     return InvalidArgument(
-        "\"{}\": preemption, borrowing and lending can be removed; policies of fair-share credits "
-        "are not part of the simulation yet",
+        "\"{}\": preemption, borrowing and lending can be removed; a CreditPolicy is not part of "
+        "the simulation of a trace",
         text);
   }
   bool found = queue.empty();
@@ -210,6 +241,95 @@ absl::Status RemovePolicy(const std::string& text, ClusterObjects& objects) {
     });
   }
   return found ? absl::OkStatus() : InvalidArgument("ClusterQueue {} does not exist", queue);
+}
+
+// ---- nodes
+
+bool Matches(const Json& node, const Json* labels) {
+  if (labels == nullptr) return true;
+  for (const auto& [key, value] : labels->AsObject()) {
+    if (node.GetString("metadata", "labels", key) != value.AsString()) return false;
+  }
+  return true;
+}
+
+// Whether placement looks at the node at all: elsewhere nodes decide nothing, only quota does.
+bool Decides(const ClusterObjects& objects, const Json& node) {
+  const auto flavors = objects.kinds.find(Kind::kResourceFlavor);
+  if (flavors == objects.kinds.end()) return false;
+  return std::any_of(flavors->second.begin(), flavors->second.end(), [&](const Json& flavor) {
+    return !flavor.GetString("spec", "topologyName").empty() &&
+           Matches(node, flavor.Find("spec", "nodeLabels"));
+  });
+}
+
+absl::Status CheckDecides(const ClusterObjects& objects, const Json& node) {
+  if (Decides(objects, node)) return absl::OkStatus();
+  return InvalidArgument(
+      "node {} belongs to no ResourceFlavor with a topology, so only quota decides there: use "
+      "--set-quota",
+      node.GetString("metadata", "name"));
+}
+
+const Json* FindNode(const ClusterObjects& objects, const std::string& name) {
+  const auto nodes = objects.kinds.find(Kind::kNode);
+  if (nodes == objects.kinds.end()) return nullptr;
+  for (const Json& node : nodes->second) {
+    if (node.GetString("metadata", "name") == name) return &node;
+  }
+  return nullptr;
+}
+
+// NODE=COUNT: so many copies of that node, in its domain.
+absl::Status AddNodes(const std::string& text, ClusterObjects& objects) {
+  constexpr char kForm[] = "NODE=COUNT";
+  constexpr int kMostNodes = 100'000;
+  ASSIGN_OR_RETURN(const auto parts, Split(text, '=', kForm));
+  int count = 0;
+  if (!absl::SimpleAtoi(parts.second, &count) || count < 1 || count > kMostNodes) {
+    return InvalidArgument("\"{}\" is not {} with a number from 1 to {}", text, kForm, kMostNodes);
+  }
+  const Json* found = FindNode(objects, parts.first);
+  if (found == nullptr) return InvalidArgument("there is no node {}", parts.first);
+  RETURN_IF_ERROR(CheckDecides(objects, *found));
+  const Json copied = *found;
+  absl::btree_set<std::string> names;
+  for (const Json& node : objects.kinds[Kind::kNode]) {
+    names.insert(node.GetString("metadata", "name"));
+  }
+  for (int i = 1, made = 0; made < count; ++i) {
+    const std::string name = fmt::format("{}-added-{}", parts.first, i);
+    if (!names.insert(name).second) continue;
+    Json node = copied;
+    node["metadata"].Set("name", name);
+    node["metadata"]["labels"].Set("kubernetes.io/hostname", name);
+    objects.kinds[Kind::kNode].push_back(std::move(node));
+    ++made;
+  }
+  return absl::OkStatus();
+}
+
+// NODE, or LABEL=VALUE for all that carry it: they are gone.
+absl::Status Drain(const std::string& text, ClusterObjects& objects) {
+  const size_t equals = text.find('=');
+  std::vector<Json>& nodes = objects.kinds[Kind::kNode];
+  std::vector<Json> left;
+  bool found = false;
+  for (Json& node : nodes) {
+    const bool drained = equals == std::string::npos
+                             ? node.GetString("metadata", "name") == text
+                             : node.GetString("metadata", "labels", text.substr(0, equals)) ==
+                                   text.substr(equals + 1);
+    if (!drained) {
+      left.push_back(node);
+      continue;
+    }
+    found = true;
+    RETURN_IF_ERROR(CheckDecides(objects, node));
+  }
+  if (!found) return InvalidArgument("there is no node {}", text);
+  nodes = std::move(left);
+  return absl::OkStatus();
 }
 
 }  // namespace
@@ -231,9 +351,14 @@ std::string AssumptionText(const RunTimeSources& sources) {
 sim::SourceFile ClusterFile(ClusterObjects& objects, bool keep_jobs) {
   std::string text;
   const auto add = [&](const Json& object) { text += "---\n" + api::ToYaml(object); };
+  const auto others = TakenByOthers(objects);
   for (const Kind kind : kPlayed) {
     for (const Json& object : objects.kinds[kind]) {
-      Json manifest = Manifest(object);
+      Json manifest = Manifest(object, kind == Kind::kNode);
+      if (kind == Kind::kNode) {
+        const auto taken = others.find(object.GetString("metadata", "name"));
+        if (taken != others.end()) Subtract(taken->second, manifest);
+      }
       if (MakePlayable(kind, manifest, objects.notes)) add(manifest);
     }
   }
@@ -292,10 +417,12 @@ absl::StatusOr<RunTimeSources> AddLiveWorkloads(const ClusterObjects& objects,
 }
 
 absl::Status ApplyChanges(const ClusterChanges& changes, ClusterObjects& objects) {
-  constexpr char kNodes[] =
-      "the simulation of a trace does not place pods on nodes yet, so nodes change nothing in it";
-  if (!changes.add_nodes.empty()) return InvalidArgument("--add-nodes: {}", kNodes);
-  if (!changes.drain.empty()) return InvalidArgument("--drain: {}", kNodes);
+  for (const std::string& text : changes.add_nodes) {
+    RETURN_IF_ERROR(Annotate(AddNodes(text, objects), "--add-nodes"));
+  }
+  for (const std::string& text : changes.drain) {
+    RETURN_IF_ERROR(Annotate(Drain(text, objects), "--drain"));
+  }
   for (const std::string& text : changes.set_quota) {
     RETURN_IF_ERROR(Annotate(SetQuota(text, objects), "--set-quota"));
   }

@@ -44,14 +44,15 @@ absl::StatusOr<RunTimeSources> AddLiveWorkloads(const ClusterObjects& objects,
 
 struct ClusterChanges {
   std::vector<std::string> set_quota;      // CLUSTERQUEUE/FLAVOR/RESOURCE=QUANTITY
-  std::vector<std::string> add_nodes;      // COUNT
-  std::vector<std::string> drain;          // NODE
+  std::vector<std::string> add_nodes;      // NODE=COUNT: copies of it
+  std::vector<std::string> drain;          // NODE, or LABEL=VALUE
   std::vector<std::string> remove_policy;  // preemption, borrowing or lending, [:CLUSTERQUEUE]
   bool empty() const {
     return set_quota.empty() && add_nodes.empty() && drain.empty() && remove_policy.empty();
   }
 };
-// Errors name the option, and what cannot be changed yet.
+// Errors name the option. Nodes count where a ResourceFlavor with a topology selects them; quota is
+// as it was.
 absl::Status ApplyChanges(const ClusterChanges& changes, ClusterObjects& objects);
 
 }  // namespace sluice::cli

@@ -50,11 +50,22 @@ absl::Status Take(Json object, const state::Settings& settings, ClusterObjects& 
 }  // namespace
 
 std::vector<Kind> DumpedKinds() {
-  return {Kind::kNamespace,      Kind::kLimitRange,     Kind::kRuntimeClass,
-          Kind::kPriorityClass,  Kind::kNode,           Kind::kTopology,
-          Kind::kResourceFlavor, Kind::kAdmissionCheck, Kind::kWorkloadPriorityClass,
-          Kind::kCohort,         Kind::kClusterQueue,   Kind::kLocalQueue,
-          Kind::kWorkload};
+  return {Kind::kNamespace,
+          Kind::kLimitRange,
+          Kind::kRuntimeClass,
+          Kind::kPriorityClass,
+          Kind::kNode,
+          Kind::kTopology,
+          Kind::kResourceFlavor,
+          Kind::kAdmissionCheck,
+          Kind::kWorkloadPriorityClass,
+          Kind::kCohort,
+          Kind::kClusterQueue,
+          Kind::kLocalQueue,
+          Kind::kCreditPolicy,
+          Kind::kCreditAccount,
+          Kind::kWorkload,
+          Kind::kPod};
 }
 
 bool IsDump(const std::string& text) { return absl::StrContains(text, kTakenAt); }
@@ -92,6 +103,14 @@ absl::StatusOr<ClusterObjects> ParseObjects(const std::string& source, const std
     }
   }
   return objects;
+}
+
+bool HasTopology(const ClusterObjects& objects) {
+  const auto flavors = objects.kinds.find(Kind::kResourceFlavor);
+  if (flavors == objects.kinds.end()) return false;
+  return std::any_of(flavors->second.begin(), flavors->second.end(), [](const Json& flavor) {
+    return !flavor.GetString("spec", "topologyName").empty();
+  });
 }
 
 std::string DumpText(const ClusterObjects& objects) {

@@ -31,7 +31,9 @@ struct ClusterObjects {
   std::vector<std::string> notes;  // what could not be read, and what that means
 };
 
-// The kinds that a dump has. Jobs and pods are left out: their Workloads say all that decides.
+// The kinds that a dump has. Jobs are left out: their Workloads say all that decides. Of pods only
+// those are in it that take room on nodes and have no Workload, and only where a flavor has a
+// topology.
 std::vector<api::Kind> DumpedKinds();
 
 // A YAML or JSON file of documents and Lists. An error names the line. Without the annotation of a
@@ -40,6 +42,8 @@ absl::StatusOr<ClusterObjects> ParseObjects(const std::string& source, const std
                                             absl::Time now);
 // Whether a text was written by DumpText.
 bool IsDump(const std::string& text);
+// Whether nodes decide anything: a ResourceFlavor has a topology.
+bool HasTopology(const ClusterObjects& objects);
 std::string DumpText(const ClusterObjects& objects);
 
 // Objects that cannot be read become notes.

@@ -10,6 +10,7 @@
 #include "api/names.h"
 #include "base/status.h"
 #include "cli/table.h"
+#include "topology/fragmentation.h"
 
 namespace sluice::cli {
 namespace {
@@ -118,24 +119,38 @@ absl::btree_map<ResourceName, int64_t> Waiting(const state::World& world, const 
 }
 
 // Balances of fair-share credits by account, where the cluster has accounts.
-absl::btree_map<std::string, std::string> Balances(Scene& scene) {
+absl::btree_map<std::string, std::string> Balances(const Scene& scene) {
   absl::btree_map<std::string, std::string> balances;
-  if (scene.connection == nullptr) return balances;
-  const auto list = scene.connection->Ask("/apis/sluice.dev/v1alpha1/creditaccounts");
-  const Json* items = list.ok() ? list->Find("items") : nullptr;
-  if (items == nullptr) return balances;
-  for (const Json& item : items->AsArray()) {
-    balances[item.GetString("metadata", "name")] = item.GetString("status", "balance");
+  const auto accounts = scene.objects.kinds.find(api::Kind::kCreditAccount);
+  if (accounts == scene.objects.kinds.end()) return balances;
+  for (const Json& account : accounts->second) {
+    balances[account.GetString("metadata", "name")] = account.GetString("status", "balance");
   }
   return balances;
 }
 
+// What part of the free capacity is lost to a gang that must stay within one domain, by level:
+// "rack 25%". "" for flavors without a topology, and where nothing is lost.
+std::string FragmentedText(state::World& world, const FlavorName& flavor,
+                           const ResourceName& resource) {
+  std::string text;
+  const topology::Inventory* inventory = world.snapshot().topology;
+  if (inventory == nullptr) return text;
+  for (const topology::Fragmentation& level : topology::FragmentationOf(*inventory, flavor)) {
+    if (level.resource != resource || level.PerMille() == 0) continue;
+    text += fmt::format("{}{} {}%", text.empty() ? "" : ", ", level.level, level.PerMille() / 10);
+  }
+  return text;
+}
+
 Shown Usage(Scene& scene) {
-  const state::World& world = *scene.world;
+  state::World& world = *scene.world;
   const auto balances = Balances(scene);
+  const bool topology = HasTopology(scene.objects);
   std::vector<std::string> columns = {"CLUSTERQUEUE", "COHORT",   "FLAVOR", "RESOURCE", "NOMINAL",
                                       "USED",         "BORROWED", "FREE",   "WAITING",  "SHARE"};
   if (!balances.empty()) columns.push_back("BALANCE");
+  if (topology) columns.push_back("FRAGMENTED");
   Shown shown{Table(columns), Json::MakeArray()};
   for (const auto& [key, queue] : world.cluster_queues().all()) {
     const std::string& name = key.name;
@@ -173,6 +188,10 @@ Shown Usage(Scene& scene) {
           if (!balances.empty()) {
             cells.push_back(balance == balances.end() ? "" : balance->second);
             item.Set("balance", cells.back());
+          }
+          if (topology) {
+            cells.push_back(FragmentedText(world, flavor.name, quota.name));
+            item.Set("fragmented", cells.back());
           }
           shown.table.Add(std::move(cells), borrowed > 0 ? Tone::kWarning : Tone::kPlain, 6);
           shown.items.Append(std::move(item));

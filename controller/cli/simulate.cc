@@ -436,7 +436,8 @@ absl::Status CheckCompare(const SimulateOptions& options, std::ptrdiff_t cluster
   }
   if (options.changes.empty() && options.against.empty() && options.against_config.empty()) {
     return InvalidArgument(
-        "--compare: nothing is changed: give --set-quota, --remove-policy, --against or "
+        "--compare: nothing is changed: give --set-quota, --add-nodes, --drain, "
+        "--remove-policy, --against or "
         "--against-config");
   }
   if (options.timeline || !options.csv.empty() || options.explain ||
@@ -454,9 +455,10 @@ void AddWhatIfOptions(CLI::App& command, SimulateOptions& options) {
                              "preemption, borrowing or lending, of all ClusterQueues or with "
                              ":CLUSTERQUEUE of one; may be repeated"));
   what_if(command.add_option("--add-nodes", options.changes.add_nodes,
-                             "So many nodes more (not simulated yet)"));
+                             "NODE=COUNT: so many copies of that node, in its domain; may be "
+                             "repeated"));
   what_if(command.add_option("--drain", options.changes.drain,
-                             "Without this node (not simulated yet)"));
+                             "NODE, or LABEL=VALUE: without these nodes; may be repeated"));
   what_if(command.add_flag("--compare", options.compare,
                            "Play the trace without and with these changes, and print both"));
   what_if(command.add_option("--against", options.against,

@@ -54,6 +54,7 @@ class Explainer {
         tree_.pod_sets.push_back(TrialOf(entry, pod_set));
       }
       Conclude(entry);
+      if (entry.Works()) KeepPlaces(entry.place.placement);
     }
     if (depth_ == Depth::kAll) FindPosition();
     AddWakeUps();
@@ -126,6 +127,12 @@ class Explainer {
         }
         if (snapshot_.options.block_admission && snapshot_.not_ready > 0) FindNotReady();
         return;
+    }
+  }
+
+  void KeepPlaces(const topology::WorkloadPlacement& placement) {
+    for (const topology::PodSetPlacement& pod_set : placement.pod_sets) {
+      if (pod_set.assignment) tree_.places.push_back({pod_set.name, *pod_set.assignment});
     }
   }
 

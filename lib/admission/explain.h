@@ -26,6 +26,7 @@
 #include "preemption/diagnosis.h"
 #include "queueing/queue_manager.h"
 #include "quota/refusal.h"
+#include "topology/types.h"
 
 namespace sluice::admission {
 
@@ -117,6 +118,12 @@ struct QueuePosition {
   std::string head;     // the first of them, "" when there is none
 };
 
+// Where the pods of a pod set would go, of a flavor with a topology.
+struct PlacedPods {
+  std::string pod_set;
+  topology::Assignment assignment;
+};
+
 struct ExplanationTree {
   ObjectKey workload;
   std::string cluster_queue;
@@ -128,6 +135,8 @@ struct ExplanationTree {
   std::vector<PodSetTrial> pod_sets;
   // Room could be made for each resource alone, but not for all of them at once.
   bool not_together = false;
+  // On nodes: now, or when what would be preempted is gone. Empty where no topology counts.
+  std::vector<PlacedPods> places;
   std::vector<std::string> not_ready;  // kOthersNotReady: some that are not ready
   int64_t not_ready_count = 0;
   std::optional<QueuePosition> position;

@@ -21,6 +21,7 @@ using api::Json;
 using Verdict = admission::Explanation::Verdict;
 
 constexpr char kGpu[] = "nvidia.com/gpu";
+constexpr size_t kMostDomains = 8;  // in a text; data has them all
 
 // The job or Workload itself.
 const Json& Inner(const Json& object) {
@@ -140,6 +141,31 @@ std::string FlavorsText(const WhatIf& answer) {
   return text;
 }
 
+// The domains of a pod set, "" when it has none.
+std::string PlacesText(const admission::PlacedPods& placed) {
+  std::string text;
+  size_t named = 0;
+  for (const topology::AssignedDomain& domain : placed.assignment.domains) {
+    if (++named > kMostDomains) continue;
+    text += fmt::format("{}{} on {}", text.empty() ? "" : ", ", domain.count,
+                        fmt::join(domain.values, "/"));
+  }
+  if (named > kMostDomains) text += fmt::format(" and {} more domains", named - kMostDomains);
+  return text;
+}
+
+Json PlacesJson(const admission::PlacedPods& placed) {
+  Json domains = Json::MakeArray();
+  for (const topology::AssignedDomain& domain : placed.assignment.domains) {
+    Json values = Json::MakeArray();
+    for (const std::string& value : domain.values) values.Append(value);
+    domains.Append(Json::MakeObject({{"values", std::move(values)}, {"count", domain.count}}));
+  }
+  Json levels = Json::MakeArray();
+  for (const std::string& level : placed.assignment.levels) levels.Append(level);
+  return Json::MakeObject({{"levels", std::move(levels)}, {"domains", std::move(domains)}});
+}
+
 }  // namespace
 
 absl::Duration LostTime(const api::Workload& workload, absl::Time start, absl::Time now) {
@@ -170,6 +196,7 @@ absl::StatusOr<WhatIf> AskWhatIf(state::World& world, const Json& object,
   const auto workload = std::make_shared<const api::Workload>(std::move(made));
   WhatIf answer;
   answer.workload = workload->metadata.Key();
+  answer.made = workload;
   answer.local_queue = queueing::LocalQueueKey(*workload);
   answer.cluster_queue = world.ClusterQueueOf(*workload);
   if (answer.cluster_queue.empty()) {
@@ -180,7 +207,10 @@ absl::StatusOr<WhatIf> AskWhatIf(state::World& world, const Json& object,
                            answer.local_queue.ToString(), answer.cluster_queue, cluster_queue);
   }
   answer.tree = ExplainAsIf(world, *workload, now);
-  if (!answer.tree.judged) return answer;
+  if (!answer.tree.judged) {
+    answer.why = WhyOf(world, answer.tree, *workload);
+    return answer;
+  }
   const queueing::WorkloadInfoPtr info = queueing::MakeWorkloadInfo(
       workload, answer.cluster_queue, world.RequestContextFor(workload->metadata.ns),
       world.order_options());
@@ -191,6 +221,7 @@ absl::StatusOr<WhatIf> AskWhatIf(state::World& world, const Json& object,
   const bool behind = answer.tree.position->ahead > 0;
   answer.admitted = answer.tree.verdict.verdict == Verdict::kFits && !behind;
   answer.after_preemption = answer.tree.verdict.verdict == Verdict::kPreempting && !behind;
+  if (!answer.enters()) answer.why = WhyOf(world, answer.tree, *workload);
   return answer;
 }
 
@@ -209,8 +240,12 @@ Json WhatIfJson(const WhatIf& answer) {
   for (const flavor::PodSetAssignment& pod_set : answer.tree.verdict.pod_sets) {
     Json chosen = Json::MakeObject();
     for (const auto& [resource, choice] : pod_set.flavors) chosen.Set(resource, choice.flavor);
-    flavors.Append(Json::MakeObject(
-        {{"name", pod_set.name}, {"count", pod_set.count}, {"flavors", std::move(chosen)}}));
+    Json item = Json::MakeObject(
+        {{"name", pod_set.name}, {"count", pod_set.count}, {"flavors", std::move(chosen)}});
+    for (const admission::PlacedPods& placed : answer.tree.places) {
+      if (placed.pod_set == pod_set.name) item.Set("topologyAssignment", PlacesJson(placed));
+    }
+    flavors.Append(std::move(item));
   }
   Json json = Json::MakeObject({{"admitted", answer.admitted},
                                 {"afterPreemption", answer.after_preemption},
@@ -221,6 +256,8 @@ Json WhatIfJson(const WhatIf& answer) {
                                 {"message", WhatIfText(answer)},
                                 {"explanation", admission::RenderJson(answer.tree)}});
   if (answer.tree.position) json.Set("ahead", answer.tree.position->ahead);
+  if (!answer.why.reason.empty()) json.Set("structuredReason", answer.why.reason);
+  if (!answer.why.help.empty()) json.Set("whatWouldHelp", answer.why.help);
   return json;
 }
 
@@ -248,6 +285,9 @@ std::string WhatIfText(const WhatIf& answer) {
     if (ahead > 0) text += fmt::format("  after {} workloads that wait before it\n", ahead);
   } else {
     text = fmt::format("It would wait in ClusterQueue {}.\n", answer.cluster_queue);
+  }
+  for (const admission::PlacedPods& placed : tree.places) {
+    text += fmt::format("  {} would run: {}\n", placed.pod_set, PlacesText(placed));
   }
   return text;
 }

@@ -14,11 +14,13 @@
 #include <absl/status/statusor.h>
 #include <absl/time/time.h>
 
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "admission/explain.h"
 #include "api/json.h"
+#include "reconcile/explain_reason.h"
 #include "state/world.h"
 
 namespace sluice::reconcile {
@@ -36,12 +38,15 @@ struct WhatIfVictim {
 
 struct WhatIf {
   ObjectKey workload;  // the name that it would have
+  std::shared_ptr<const api::Workload> made;
   std::string cluster_queue;
   ObjectKey local_queue;
   bool admitted = false;          // at once, without anybody's harm
   bool after_preemption = false;  // when the victims are gone
   std::vector<WhatIfVictim> victims;
   admission::ExplanationTree tree;
+  Why why;  // where it would have to wait
+  bool enters() const { return admitted || after_preemption; }
 };
 
 // A batch/v1 Job or a Workload, or an object whose spec is one of these. `cluster_queue`: where it

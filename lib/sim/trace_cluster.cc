@@ -23,18 +23,11 @@ using api::Kind;
 using state::ObjectEvent;
 
 // Kinds in the order in which they are created: what others name comes first.
-constexpr Kind kKinds[] = {Kind::kNamespace,
-                           Kind::kLimitRange,
-                           Kind::kRuntimeClass,
-                           Kind::kPriorityClass,
-                           Kind::kTopology,
-                           Kind::kResourceFlavor,
-                           Kind::kWorkloadPriorityClass,
-                           Kind::kCohort,
-                           Kind::kClusterQueue,
-                           Kind::kLocalQueue,
-                           Kind::kJob,
-                           Kind::kWorkload};
+constexpr Kind kKinds[] = {
+    Kind::kNamespace, Kind::kLimitRange,   Kind::kRuntimeClass,   Kind::kPriorityClass,
+    Kind::kNode,      Kind::kTopology,     Kind::kResourceFlavor, Kind::kWorkloadPriorityClass,
+    Kind::kCohort,    Kind::kClusterQueue, Kind::kLocalQueue,     Kind::kJob,
+    Kind::kWorkload};
 
 int RankOf(Kind kind) {
   const auto* found = std::find(std::begin(kKinds), std::end(kKinds), kind);
@@ -79,6 +72,21 @@ absl::StatusOr<std::vector<Micros>> Times(const std::string& text) {
     times.push_back(time);
   }
   return times;
+}
+
+// Nodes are what flavors with a topology place pods on (status.allocatable, else capacity). One
+// that says nothing about its conditions is ready.
+Json NodeStatus(const Json& node) {
+  const Json* given = node.Find("status");
+  Json status = given == nullptr ? Json::MakeObject() : *given;
+  if (!status.Has("allocatable") && status.Has("capacity")) {
+    status.Set("allocatable", *status.Find("capacity"));
+  }
+  if (!status.Has("conditions")) {
+    status.Set("conditions",
+               Json::MakeArray({Json::MakeObject({{"type", "Ready"}, {"status", "True"}})}));
+  }
+  return status;
 }
 
 constexpr int64_t kMaxPodsOfJob = 1'000'000;
@@ -213,6 +221,15 @@ absl::Status TraceCluster::Create(Manifest& manifest) {
   action.body = manifest.document.json;
   const state::Reply reply = api_.Execute(action, DefaultTraceStart());
   if (!reply.ok()) return ErrorAt(manifest.path, manifest.document, reply.message);
+  if (manifest.kind == Kind::kNode) {
+    action.verb = state::Verb::kMergePatch;
+    action.subresource = "status";
+    action.body = Json::MakeObject({{"status", NodeStatus(manifest.document.json)}});
+    const state::Reply status = api_.Execute(action, DefaultTraceStart());
+    if (!status.ok()) return ErrorAt(manifest.path, manifest.document, status.message);
+    manifest.document.json = status.object;
+    return absl::OkStatus();
+  }
   // As stored: with the defaults.
   manifest.document.json = reply.object;
   return absl::OkStatus();

@@ -137,6 +137,19 @@ TEST_CASE("top says who uses what") {
         "0.000\n");
 }
 
+TEST_CASE("top shows balances of credits where there are accounts") {
+  const std::string path = "questions_test_credits.yaml";
+  std::ofstream(path) << kCluster << R"(- apiVersion: sluice.dev/v1alpha1
+  kind: CreditAccount
+  metadata: {name: cq-a}
+  status: {balance: "12.500000"}
+)";
+  const Outcome top = Call({"top", "--from", path});
+  CHECK(top.err == "");
+  CHECK(top.out.find("BALANCE\n") != std::string::npos);
+  CHECK(top.out.find("0.250      12.500000\n") != std::string::npos);
+}
+
 TEST_CASE("watch prints as often as it is told to") {
   const Outcome watched =
       Call({"top", "--from", ClusterFile(), "--watch", "--interval", "0", "--rounds", "3"});
@@ -174,7 +187,9 @@ TEST_CASE("explain gives a word, a position, what would help, and the whole stor
   CHECK(Call({"explain", "job", "nothing", "-n", "team", "--from", file}).err ==
         "Job team/nothing has no Workload\n");
   CHECK(Call({"explain", "pod", "x", "-n", "team", "--from", file}).err ==
-        "pod: only workloads and jobs can be asked about\n");
+        "Pod team/x has no Workload\n");
+  CHECK(Call({"explain", "service", "x", "-n", "team", "--from", file}).err ==
+        "service: only workloads, jobs, pods and podgroups can be asked about\n");
 }
 
 TEST_CASE("a dump is read back as it was") {
@@ -235,10 +250,13 @@ TEST_CASE("simulate goes on from a dump, and answers what if") {
   text << std::ifstream(page).rdbuf();
   CHECK(text.str().find("<td>wait, mean</td>") != std::string::npos);
 
-  CHECK(Call({"simulate", file, "--add-nodes", "3"})
-            .err.find("--add-nodes: the simulation of a "
-                      "trace does not place pods") == 0);
-  CHECK(Call({"simulate", file, "--drain", "n1"}).err.find("--drain: ") == 0);
+  CHECK(Call({"simulate", file, "--add-nodes", "3"}).err ==
+        "--add-nodes: \"3\" is not NODE=COUNT\n");
+  CHECK(Call({"simulate", file, "--add-nodes", "n1=0"}).err.find("--add-nodes: \"n1=0\" is not") ==
+        0);
+  CHECK(Call({"simulate", file, "--add-nodes", "n1=2"}).err ==
+        "--add-nodes: there is no node n1\n");
+  CHECK(Call({"simulate", file, "--drain", "n1"}).err == "--drain: there is no node n1\n");
   CHECK(Call({"simulate", file, "--set-quota", "a/f/gpu=1"}).err ==
         "--set-quota: ClusterQueue a has no quota for gpu in flavor f\n");
   CHECK(Call({"simulate", file, "--set-quota", "a=1"}).code == 2);
@@ -249,6 +267,89 @@ TEST_CASE("simulate goes on from a dump, and answers what if") {
       {"simulate", file, "--default-runtime", "2h", "--remove-policy", "borrowing:a", "--compare"});
   CHECK(borrowing.err == "");
   CHECK(borrowing.out.find("finished             2         0") != std::string::npos);
+}
+
+// Two hosts of one rack, each for two pods; what waits needs three.
+std::string RackFile() {
+  std::string text = R"(apiVersion: v1
+kind: List
+metadata: {annotations: {sluice.dev/taken-at: "2026-01-01T01:00:00Z"}}
+items:
+- {apiVersion: v1, kind: Namespace, metadata: {name: team}}
+- {apiVersion: kueue.x-k8s.io/v1beta2, kind: Topology, metadata: {name: t}, spec: {levels: [{nodeLabel: rack}, {nodeLabel: kubernetes.io/hostname}]}}
+- {apiVersion: kueue.x-k8s.io/v1beta2, kind: ResourceFlavor, metadata: {name: f}, spec: {nodeLabels: {pool: gpu}, topologyName: t}}
+- apiVersion: kueue.x-k8s.io/v1beta2
+  kind: ClusterQueue
+  metadata: {name: a}
+  spec:
+    namespaceSelector: {}
+    resourceGroups:
+    - coveredResources: [cpu]
+      flavors: [{name: f, resources: [{name: cpu, nominalQuota: 100}]}]
+- {apiVersion: kueue.x-k8s.io/v1beta2, kind: LocalQueue, metadata: {name: q, namespace: team}, spec: {clusterQueue: a}}
+- {apiVersion: v1, kind: Node, metadata: {name: other, labels: {kubernetes.io/hostname: other}}, status: {allocatable: {cpu: 8, pods: 10}, conditions: [{type: Ready, status: "True"}]}}
+)";
+  for (const char* node : {"n1", "n2"}) {
+    text += std::string("- {apiVersion: v1, kind: Node, metadata: {name: ") + node +
+            ", labels: {pool: gpu, rack: r, kubernetes.io/hostname: " + node +
+            "}}, status: {allocatable: {cpu: 2, pods: 10}, conditions: [{type: Ready, status: "
+            "\"True\"}]}}\n";
+  }
+  for (const char* name : {"first", "second"}) {
+    text +=
+        std::string("- apiVersion: kueue.x-k8s.io/v1beta2\n  kind: Workload\n  metadata: {name: ") +
+        name + ", namespace: team, uid: " + name +
+        ", creationTimestamp: \"2026-01-01T00:20:00Z\"}\n"
+        "  spec:\n    queueName: q\n    podSets:\n    - name: main\n      count: 3\n"
+        "      topologyRequest: {required: rack}\n"
+        "      template: {spec: {restartPolicy: Never, containers: [{name: c, image: i, "
+        "resources: {requests: {cpu: 1}}}]}}\n";
+  }
+  const std::string path = "questions_test_rack.yaml";
+  std::ofstream(path) << text;
+  return path;
+}
+
+TEST_CASE("nodes that come and go count where a flavor has a topology") {
+  const std::string file = RackFile();
+  const auto first_line = [&](std::vector<std::string> more) {
+    std::vector<std::string> arguments = {"simulate", file, "--default-runtime", "1h"};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    const Outcome outcome = Call(arguments);
+    CHECK(outcome.err == "");
+    return outcome.out;
+  };
+  // Four places: one after the other. With another node: both at once.
+  CHECK(first_line({}).find("2h0m0s from 2026-01-01T01:00:00Z: 2 finished") != std::string::npos);
+  CHECK(first_line({"--add-nodes", "n1=1"}).find("1h0m0s from 2026-01-01T01:00:00Z: 2 finished") !=
+        std::string::npos);
+  // With one node less neither ever starts.
+  CHECK(first_line({"--drain", "n2"}).find("2 waiting") != std::string::npos);
+  CHECK(first_line({"--drain", "rack=r", "--add-nodes", "n1=2"}).find("2h0m0s from") !=
+        std::string::npos);
+  const Outcome compared =
+      Call({"simulate", file, "--default-runtime", "1h", "--drain", "n2", "--compare"});
+  CHECK(compared.err == "");
+  CHECK(compared.out.find("waiting at the end   0        2") != std::string::npos);
+  CHECK(Call({"simulate", file, "--drain", "other"})
+            .err.find("--drain: node other belongs to no ResourceFlavor with a topology") == 0);
+  // Four are free, two at most on one host.
+  CHECK(Call({"top", "--from", file}).out.find("kubernetes.io/hostname 50%") != std::string::npos);
+  // A pod of somebody else takes room.
+  const std::string taken = "questions_test_taken.yaml";
+  std::stringstream rack;
+  rack << std::ifstream(file).rdbuf();
+  std::ofstream(taken)
+      << rack.str()
+      << "- {apiVersion: v1, kind: Pod, metadata: {name: agent, namespace: team}, spec: {nodeName: "
+         "n1, containers: [{name: c, image: i, resources: {requests: {cpu: 2}}}]}, status: {phase: "
+         "Running}}\n";
+  CHECK(Call({"explain", "first", "-n", "team", "--from", taken})
+            .out.find("Reason: InsufficientCapacity\n") == 0);
+  CHECK(Call({"simulate", taken, "--default-runtime", "1h"}).out.find("2 waiting") !=
+        std::string::npos);
+  const Outcome fits = Call({"explain", "first", "-n", "team", "--from", file});
+  CHECK(fits.out.find("Reason: WouldFit\n") == 0);
 }
 
 TEST_CASE("two clusters under one trace") {
@@ -282,6 +383,13 @@ TEST_CASE("check says what would happen to a job") {
   CHECK(
       waits.out.find("It would wait in ClusterQueue a.\nReason: QuotaExceeded\nWould help: 1 more "
                      "cpu in flavor f of Cohort org\n") == 0);
+  // Behind the one that waits, which starts when the one that runs has ended.
+  CHECK(Call({"check", "-f", JobFile("3"), "--from", file, "--default-runtime", "2h"})
+            .out.find("\nForecast: it starts at 2026-01-01T04:10:00Z, if nothing else arrives") !=
+        std::string::npos);
+  CHECK(waits.out.find("\nForecast: it never starts, if nothing else arrives") !=
+        std::string::npos);
+  CHECK(Call({"check", "-f", JobFile("3"), "--from", file, "--default-runtime", "soon"}).code == 2);
   const Outcome fits = Call({"check", "-f", JobFile("2"), "--from", file, "-o", "json"});
   CHECK(fits.err == "");
   const auto json = api::ParseJson(fits.out);
@@ -293,13 +401,45 @@ TEST_CASE("check says what would happen to a job") {
             .err.find("LocalQueue team/q points to ClusterQueue a, not b") != std::string::npos);
   CHECK(Call({"check", "-f", JobFile("2"), "--from", file, "--cluster-queue", "none"})
             .err.find("ClusterQueue none does not exist") != std::string::npos);
-  const Outcome second =
+  CHECK(Call({"check", "--from", file}).code == 2);
+}
+
+TEST_CASE("check answers every document, and names file, line and field of bad ones") {
+  const std::string file = ClusterFile();
+  const Outcome mixed =
       Call({"check", "-f", JobFile("1", "---\n{apiVersion: v1, kind: Pod, metadata: {name: p}}\n"),
             "--from", file});
-  CHECK(second.err.find("questions_test_job.yaml:") == 0);
-  CHECK(second.err.find(": v1 Pod: only Jobs of batch/v1 and Workloads can be asked about") !=
+  CHECK(mixed.code == 2);
+  CHECK(mixed.out.find("ClusterQueue a") != std::string::npos);  // the Job is answered all the same
+  CHECK(mixed.err.find("questions_test_job.yaml:") == 0);
+  CHECK(mixed.err.find(": v1 Pod: only Jobs of batch/v1 and Workloads can be asked about") !=
         std::string::npos);
-  CHECK(Call({"check", "--from", file}).code == 2);
+  const std::string job =
+      "---\napiVersion: batch/v1\nkind: Job\nmetadata: {name: two, namespace: "
+      "team, labels: {kueue.x-k8s.io/queue-name: q}}\nspec:\n  template:\n"
+      "    spec: {restartPolicy: Never, containers: [{name: c, image: i, "
+      "resources: {requests: {cpu: 1}}}]}\n";
+  const Outcome both = Call({"check", "-f", JobFile("1", job), "--from", file});
+  CHECK(both.err == "");
+  CHECK(both.out.find("# Job new\n") == 0);
+  CHECK(both.out.find("# Job two\n") != std::string::npos);
+  const auto json =
+      api::ParseJson(Call({"check", "-f", JobFile("1", job), "--from", file, "-o", "json"}).out);
+  REQUIRE(json.ok());
+  CHECK(json->Find("items")->AsArray().size() == 2);
+  const Outcome quantity = Call({"check", "-f", JobFile("lots"), "--from", file});
+  CHECK(quantity.code == 2);
+  CHECK(quantity.err ==
+        "questions_test_job.yaml:6: admission webhook of Job denied the request: "
+        "spec.template.spec.containers[0].resources.requests[cpu]: \"lots\" is not a quantity: it "
+        "has no digits\n");
+  const std::string path = "questions_test_bad_job.yaml";
+  std::ofstream(path) << "apiVersion: batch/v1\nkind: Job\nmetadata:\n  name: j\n  namespace: "
+                         "team\n  labels:\n    kueue.x-k8s.io/queue-name: NO_NAME\nspec:\n  "
+                         "parallelism: 1\n";
+  CHECK(Call({"check", "-f", path, "--from", file})
+            .err.find("questions_test_bad_job.yaml:8: Job \"j\" is invalid: "
+                      "spec.template.spec.containers: Required value") == 0);
 }
 
 TEST_CASE("forecast says when, and on what it rests") {

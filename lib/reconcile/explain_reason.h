@@ -1,0 +1,34 @@
+// One word for why a workload does not run, and the smallest thing that would help it.
+//
+// The conditions of a Workload keep the reasons that users of Kueue know. These words go further:
+// they tell quota that is used up (QuotaExceeded) from capacity that lies in no single domain
+// (TopologyFragmented), from nodes that are too small together (InsufficientCapacity) and from
+// nodes that may not be used (NodesExcluded). Conditions that say more than a cycle knows
+// (Reserved, CreditsBehind, BudgetExceeded, GangIntact) win over what the cycle says.
+//
+// Contract: pure; the World is not changed. O(size of the tree).
+//
+//   const Why why = WhyOf(world, ExplainWorkload(world, key, now), *workload);
+#pragma once
+
+#include <string>
+
+#include "admission/explain.h"
+#include "api/kueue_types.h"
+#include "state/world.h"
+
+namespace sluice::reconcile {
+
+struct Why {
+  std::string reason;    // "QuotaExceeded"; "WouldFit" and "Admitted" for those that do not wait
+  std::string sentence;  // of the condition that gave the reason; "" where the tree gave it
+  std::string help;      // "4 more cpu in flavor f of Cohort org"; "" where nothing is known
+};
+
+Why WhyOf(const state::World& world, const admission::ExplanationTree& tree,
+          const api::Workload& workload);
+
+// Whether it waits for anything: neither admitted, finished nor on its way out.
+bool Waits(const admission::ExplanationTree& tree);
+
+}  // namespace sluice::reconcile

@@ -1,0 +1,140 @@
+#include "reconcile/explain_reason.h"
+
+#include <memory>
+#include <string>
+
+#include "state/world.h"
+#include "topology/failure.h"
+#include "unit/build/builders.h"
+#include "unit/catch.h"
+
+namespace sluice::reconcile {
+namespace {
+
+using admission::ExplanationTree;
+using Verdict = admission::Explanation::Verdict;
+using FindingKind = flavor::Finding::Kind;
+
+const state::Settings kSettings;
+
+ExplanationTree Judged(Verdict verdict, flavor::Cause cause = flavor::Cause::kNone) {
+  ExplanationTree tree;
+  tree.judged = true;
+  tree.verdict.verdict = verdict;
+  tree.verdict.cause = cause;
+  return tree;
+}
+
+std::string ReasonOf(const ExplanationTree& tree,
+                     const api::Workload& workload = build::Workload("w").Get()) {
+  const state::World world(kSettings);
+  return WhyOf(world, tree, workload).reason;
+}
+
+topology::Failure NoRoom(int64_t total, int64_t needed, int64_t leaves,
+                         topology::Exclusions excluded) {
+  topology::Failure failure;
+  failure.kind = topology::Failure::Kind::kNoRoom;
+  failure.total = total;
+  failure.needed = needed;
+  failure.leaves = leaves;
+  failure.excluded = std::move(excluded);
+  topology::ClosestDomain closest;
+  closest.level = "rack";
+  closest.values = {"b1", "r1"};
+  closest.fit = 3;
+  failure.closest = closest;
+  return failure;
+}
+
+ExplanationTree Placeless(const topology::Failure& failure) {
+  ExplanationTree tree = Judged(Verdict::kNoFit, flavor::Cause::kTopologyPlacementFailed);
+  flavor::PodSetAssignment pod_set;
+  flavor::Finding finding;
+  finding.kind = FindingKind::kNoPlace;
+  finding.place = std::make_shared<const topology::Failure>(failure);
+  pod_set.findings.push_back(std::move(finding));
+  tree.verdict.pod_sets.push_back(std::move(pod_set));
+  return tree;
+}
+
+TEST_CASE("pods without a place are told apart by what the nodes could take") {
+  const state::World world(kSettings);
+  const auto why = [&](const topology::Failure& failure) {
+    return WhyOf(world, Placeless(failure), build::Workload("w").Get());
+  };
+  // There is room for 8, but not in one domain.
+  const Why fragmented = why(NoRoom(8, 6, 4, {}));
+  CHECK(fragmented.reason == "TopologyFragmented");
+  CHECK(fragmented.help == "room for 3 pods more in rack b1/r1, where 3 would fit now");
+  // All nodes together are too small.
+  const Why small = why(NoRoom(4, 6, 4, {{"resource \"cpu\"", 2}}));
+  CHECK(small.reason == "InsufficientCapacity");
+  CHECK(small.help == "nodes for 2 pods more");
+  // Two take two pods each; the two that may not be used would have been enough.
+  const Why excluded = why(NoRoom(4, 6, 4, {{"taint \"a=b:NoSchedule\"", 2}}));
+  CHECK(excluded.reason == "NodesExcluded");
+  CHECK(excluded.help == "nodes back: 2 of 4 may not be used");
+  // A single one that may not be used would not have been.
+  CHECK(why(NoRoom(4, 16, 5, {{"nodeSelector", 1}})).reason == "InsufficientCapacity");
+  CHECK(why(NoRoom(0, 2, 2, {{"nodeLifecycle", 2}})).reason == "NodesExcluded");
+  topology::Failure none;
+  none.kind = topology::Failure::Kind::kNoDomains;
+  CHECK(why(none).reason == "InsufficientCapacity");
+}
+
+TEST_CASE("what a cycle says, as one word") {
+  CHECK(ReasonOf(Judged(Verdict::kNoFit, flavor::Cause::kWaitingForQuota)) == "QuotaExceeded");
+  CHECK(ReasonOf(Judged(Verdict::kNoCandidates)) == "QuotaExceeded");
+  CHECK(ReasonOf(Judged(Verdict::kProtected)) == "CreditsBehind");
+  CHECK(ReasonOf(Judged(Verdict::kQueueInactive)) == "QueueStopped");
+  CHECK(ReasonOf(Judged(Verdict::kFits)) == "WouldFit");
+  CHECK(ReasonOf(Judged(Verdict::kOthersNotReady)) == "OthersNotReady");
+  ExplanationTree behind = Judged(Verdict::kFits);
+  behind.position = admission::QueuePosition{true, 2, "ns/a"};
+  CHECK(ReasonOf(behind) == "BehindOthers");
+  ExplanationTree flavors = Judged(Verdict::kNoFit, flavor::Cause::kNoMatchingFlavor);
+  CHECK(ReasonOf(flavors) == "NoMatchingFlavor");
+  flavor::PodSetAssignment pod_set;
+  flavor::Finding taint;
+  taint.kind = FindingKind::kUntoleratedTaint;
+  pod_set.findings.push_back(taint);
+  flavors.verdict.pod_sets.push_back(pod_set);
+  CHECK(ReasonOf(flavors) == "NodesExcluded");
+}
+
+TEST_CASE("what keeps it from being judged, as one word") {
+  const auto blocked = [](const char* reason) {
+    ExplanationTree tree;
+    tree.blockers.push_back({reason, "text"});
+    return tree;
+  };
+  CHECK(ReasonOf(blocked("ChecksPending")) == "CheckPending");
+  CHECK(ReasonOf(blocked("LocalQueueStopped")) == "QueueStopped");
+  CHECK(ReasonOf(blocked("Deactivated")) == "Deactivated");
+  CHECK(ReasonOf(blocked("AdmissionGated")) == "AdmissionGated");
+  CHECK(Waits(blocked("Deactivated")));
+  CHECK_FALSE(Waits(blocked("Admitted")));
+  // A gang that runs without all of its pods.
+  const api::Workload broken = build::Workload("w").Condition(
+      "GangIntact", api::ConditionStatus::kFalse, "PodsLost", build::Epoch(), "2 of 3 pods");
+  CHECK(ReasonOf(blocked("Admitted"), broken) == "GangIncomplete");
+  CHECK(ReasonOf(blocked("Admitted")) == "Admitted");
+}
+
+TEST_CASE("conditions that know more than a cycle give the word and the sentence") {
+  const state::World world(kSettings);
+  for (const char* type : {"Reserved", "CreditsBehind", "BudgetExceeded", "WaitingForCheckpoint"}) {
+    const api::Workload workload = build::Workload("w").Condition(
+        type, api::ConditionStatus::kTrue, "Any", build::Epoch(), "starts at noon");
+    const Why why = WhyOf(world, Judged(Verdict::kNoCandidates), workload);
+    CHECK(why.reason == type);
+    CHECK(why.sentence == "starts at noon");
+    const api::Workload over = build::Workload("w").Condition(
+        type, api::ConditionStatus::kFalse, "Any", build::Epoch(), "starts at noon");
+    CHECK(WhyOf(world, Judged(Verdict::kNoCandidates), over).reason == "QuotaExceeded");
+  }
+}
+
+}  // namespace
+}  // namespace sluice::reconcile
