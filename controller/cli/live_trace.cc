@@ -280,8 +280,9 @@ const Json* FindNode(const ClusterObjects& objects, const std::string& name) {
   return nullptr;
 }
 
-// NODE=COUNT: so many copies of that node, in its domain.
-absl::Status AddNodes(const std::string& text, ClusterObjects& objects) {
+// NODE=COUNT: so many copies of that node, in its domain, are added to `added`.
+absl::Status AddNodes(const std::string& text, const ClusterObjects& objects,
+                      std::vector<Json>& added) {
   constexpr char kForm[] = "NODE=COUNT";
   constexpr int kMostNodes = 100'000;
   ASSIGN_OR_RETURN(const auto parts, Split(text, '=', kForm));
@@ -292,18 +293,14 @@ absl::Status AddNodes(const std::string& text, ClusterObjects& objects) {
   const Json* found = FindNode(objects, parts.first);
   if (found == nullptr) return InvalidArgument("there is no node {}", parts.first);
   RETURN_IF_ERROR(CheckDecides(objects, *found));
-  const Json copied = *found;
   absl::btree_set<std::string> names;
-  for (const Json& node : objects.kinds[Kind::kNode]) {
-    names.insert(node.GetString("metadata", "name"));
-  }
+  for (const Json& node : added) names.insert(node.GetString("metadata", "name"));
   for (int i = 1, made = 0; made < count; ++i) {
     const std::string name = fmt::format("{}-added-{}", parts.first, i);
-    if (!names.insert(name).second) continue;
-    Json node = copied;
+    if (FindNode(objects, name) != nullptr || !names.insert(name).second) continue;
+    Json& node = added.emplace_back(*found);
     node["metadata"].Set("name", name);
     node["metadata"]["labels"].Set("kubernetes.io/hostname", name);
-    objects.kinds[Kind::kNode].push_back(std::move(node));
     ++made;
   }
   return absl::OkStatus();
@@ -417,12 +414,15 @@ absl::StatusOr<RunTimeSources> AddLiveWorkloads(const ClusterObjects& objects,
 }
 
 absl::Status ApplyChanges(const ClusterChanges& changes, ClusterObjects& objects) {
+  // Copies of a node that is drained stay.
+  std::vector<Json> added;
   for (const std::string& text : changes.add_nodes) {
-    RETURN_IF_ERROR(Annotate(AddNodes(text, objects), "--add-nodes"));
+    RETURN_IF_ERROR(Annotate(AddNodes(text, objects, added), "--add-nodes"));
   }
   for (const std::string& text : changes.drain) {
     RETURN_IF_ERROR(Annotate(Drain(text, objects), "--drain"));
   }
+  for (Json& node : added) objects.kinds[Kind::kNode].push_back(std::move(node));
   for (const std::string& text : changes.set_quota) {
     RETURN_IF_ERROR(Annotate(SetQuota(text, objects), "--set-quota"));
   }

@@ -147,7 +147,7 @@ TEST_CASE("top shows balances of credits where there are accounts") {
   const Outcome top = Call({"top", "--from", path});
   CHECK(top.err == "");
   CHECK(top.out.find("BALANCE\n") != std::string::npos);
-  CHECK(top.out.find("0.250      12.500000\n") != std::string::npos);
+  CHECK(top.out.find("0.250   12.500000\n") != std::string::npos);
 }
 
 TEST_CASE("watch prints as often as it is told to") {
