@@ -198,9 +198,9 @@ func TestReasonsOfNodes(t *testing.T) {
 		"Would help: room for 2 pods more in "+rack)
 	expectReason(t, s.Queue, []string{"job", s.submit(t, 9)}, "InsufficientCapacity", "Would help: nodes for 1 pod more")
 	for i := range 2 {
-		harness.Shared.MustPatch(t, nodeKind, "", s.host(1, i), `{"spec":{"unschedulable":true}}`)
+		harness.Shared.MustPatch(t, nodeKind, "", s.host(1, i), `{"spec":{"taints":[{"key":"example.com/repair","effect":"NoSchedule"}]}}`)
 	}
-	// Four pods fit, the two nodes that are cordoned would take the other four.
+	// Four pods fit, the two nodes with the taint would take the other four.
 	expectReason(t, s.Queue, []string{"job", s.submit(t, 8)}, "NodesExcluded", "Would help: nodes back: 2 of 4 may not be used")
 }
 
