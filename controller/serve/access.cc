@@ -1,8 +1,7 @@
 #include "serve/access.h"
 
-#include <openssl/sha.h>
-
 #include "base/status.h"
+#include "serve/openssl.h"
 
 namespace sluice::serve {
 namespace {
@@ -40,12 +39,6 @@ Json ReviewOf(const User& user, const AccessQuestion& question) {
   return Json::MakeObject({{"apiVersion", "authorization.k8s.io/v1"},
                            {"kind", "SubjectAccessReview"},
                            {"spec", std::move(spec)}});
-}
-
-std::string Digest(const std::string& text) {
-  unsigned char digest[SHA256_DIGEST_LENGTH];
-  SHA256(reinterpret_cast<const unsigned char*>(text.data()), text.size(), digest);
-  return std::string(reinterpret_cast<const char*>(digest), sizeof digest);
 }
 
 bool IsTrue(const Json* value) { return value != nullptr && value->AsBool(); }

@@ -1,10 +1,9 @@
 #include "serve/authorizer.h"
 
-#include <openssl/sha.h>
-
 #include <algorithm>
 
 #include "base/status.h"
+#include "serve/openssl.h"
 
 namespace sluice::serve {
 namespace {
@@ -33,12 +32,6 @@ Json SubjectAccessReview(const Json& user, const std::string& path, const std::s
   return Json::MakeObject({{"apiVersion", "authorization.k8s.io/v1"},
                            {"kind", "SubjectAccessReview"},
                            {"spec", std::move(spec)}});
-}
-
-std::string Digest(const std::string& token) {
-  unsigned char digest[SHA256_DIGEST_LENGTH];
-  SHA256(reinterpret_cast<const unsigned char*>(token.data()), token.size(), digest);
-  return std::string(reinterpret_cast<const char*>(digest), sizeof digest);
 }
 
 }  // namespace

@@ -1,7 +1,6 @@
 #include "serve/certificates.h"
 
 #include <arpa/inet.h>
-#include <openssl/bio.h>
 #include <openssl/ec.h>
 #include <openssl/err.h>
 #include <openssl/evp.h>
@@ -16,24 +15,16 @@
 #include <optional>
 
 #include "base/status.h"
+#include "serve/openssl.h"
 
 namespace sluice::serve {
 namespace {
 
-template <auto Free>
-struct Deleter {
-  template <typename T>
-  void operator()(T* pointer) const {
-    Free(pointer);
-  }
-};
-using Bio = std::unique_ptr<BIO, Deleter<BIO_free_all>>;
-using Key = std::unique_ptr<EVP_PKEY, Deleter<EVP_PKEY_free>>;
-using Certificate = std::unique_ptr<X509, Deleter<X509_free>>;
-using Extension = std::unique_ptr<X509_EXTENSION, Deleter<X509_EXTENSION_free>>;
-using Names = std::unique_ptr<GENERAL_NAMES, Deleter<GENERAL_NAMES_free>>;
-using Asn1Time = std::unique_ptr<ASN1_TIME, Deleter<ASN1_TIME_free>>;
-using BigNumber = std::unique_ptr<BIGNUM, Deleter<BN_free>>;
+using Key = std::unique_ptr<EVP_PKEY, OpenSslDeleter<EVP_PKEY_free>>;
+using Extension = std::unique_ptr<X509_EXTENSION, OpenSslDeleter<X509_EXTENSION_free>>;
+using Names = std::unique_ptr<GENERAL_NAMES, OpenSslDeleter<GENERAL_NAMES_free>>;
+using Asn1Time = std::unique_ptr<ASN1_TIME, OpenSslDeleter<ASN1_TIME_free>>;
+using BigNumber = std::unique_ptr<BIGNUM, OpenSslDeleter<BN_free>>;
 
 absl::Status OpenSslError(const char* what) {
   char text[256] = "unknown error";
@@ -41,10 +32,6 @@ absl::Status OpenSslError(const char* what) {
     ERR_error_string_n(code, text, sizeof text);
   ERR_clear_error();
   return Errorf(absl::StatusCode::kInternal, "{}: {}", what, text);
-}
-
-Bio ReadOnly(const std::string& text) {
-  return Bio(BIO_new_mem_buf(text.data(), static_cast<int>(text.size())));
 }
 
 std::string Drain(BIO* bio) {

@@ -2,7 +2,6 @@
 
 #include <absl/strings/ascii.h>
 #include <absl/strings/match.h>
-#include <openssl/bio.h>
 #include <openssl/err.h>
 #include <openssl/pem.h>
 #include <openssl/x509_vfy.h>
@@ -11,23 +10,15 @@
 #include <algorithm>
 
 #include "base/status.h"
+#include "serve/openssl.h"
 
 namespace sluice::serve {
 namespace {
 
 using api::Json;
 
-template <auto Free>
-struct Deleter {
-  template <typename T>
-  void operator()(T* pointer) const {
-    Free(pointer);
-  }
-};
-using Store = std::unique_ptr<X509_STORE, Deleter<X509_STORE_free>>;
-using StoreContext = std::unique_ptr<X509_STORE_CTX, Deleter<X509_STORE_CTX_free>>;
-using Certificate = std::unique_ptr<X509, Deleter<X509_free>>;
-using Bio = std::unique_ptr<BIO, Deleter<BIO_free_all>>;
+using Store = std::unique_ptr<X509_STORE, OpenSslDeleter<X509_STORE_free>>;
+using StoreContext = std::unique_ptr<X509_STORE_CTX, OpenSslDeleter<X509_STORE_CTX_free>>;
 
 constexpr char kAnonymousName[] = "system:anonymous";
 constexpr char kAuthenticatedGroup[] = "system:authenticated";
@@ -37,7 +28,7 @@ constexpr char kUnauthenticatedGroup[] = "system:unauthenticated";
 absl::StatusOr<Store> StoreOf(const std::string& pem) {
   if (pem.empty()) return Store();
   Store store(X509_STORE_new());
-  const Bio bio(BIO_new_mem_buf(pem.data(), static_cast<int>(pem.size())));
+  const Bio bio = ReadOnly(pem);
   int count = 0;
   while (Certificate ca{PEM_read_bio_X509(bio.get(), nullptr, nullptr, nullptr)}) {
     X509_STORE_add_cert(store.get(), ca.get());
