@@ -20,14 +20,12 @@ import (
 )
 
 const (
-	rack     = "example.com/rack"
-	host     = "kubernetes.io/hostname"
+	rack     = harness.RackLabel
 	required = "kueue.x-k8s.io/podset-required-topology"
 )
 
 var (
-	kueue    = harness.Kueue
-	nodeKind = harness.Parse("{apiVersion: v1, kind: Node}").GroupVersionKind()
+	kueue = harness.Kueue
 )
 
 func TestMain(m *testing.M) {
@@ -98,65 +96,12 @@ func expectReason(t *testing.T, q harness.Queue, what []string, reason string, w
 	}
 }
 
-// site is a queue whose one flavor is a pool of nodes in racks.
-type site struct {
-	harness.Queue
-	pool string
-}
+// site adds Jobs to a pool of nodes.
+type site struct{ harness.Site }
 
 func newSite(t *testing.T, racks, hosts, cpu int) site {
 	t.Helper()
-	c := harness.Shared
-	s := site{pool: harness.Name("pool")}
-	c.MustCreate(t, harness.Parsef(`
-apiVersion: kueue.x-k8s.io/v1beta2
-kind: Topology
-metadata: {name: %s}
-spec: {levels: [{nodeLabel: %s}, {nodeLabel: %s}]}
-`, s.pool, rack, host))
-	for i := range racks {
-		for j := range hosts {
-			s.node(t, i, j, cpu)
-		}
-	}
-	s.Queue = c.NewQueue(t, harness.QueueOptions{CPU: "1000", NoFlavor: true})
-	flavor := harness.Flavor(s.Flavor)
-	harness.Set(flavor, s.pool, "spec", "topologyName")
-	harness.Set(flavor, map[string]any{"example.com/pool": s.pool}, "spec", "nodeLabels")
-	c.MustCreate(t, flavor)
-	c.ExpectCondition(t, kueue("ClusterQueue"), "", s.Cluster, "Active", "True", "")
-	return s
-}
-
-func (s site) host(inRack, number int) string {
-	return fmt.Sprintf("%s-%d-%d", s.pool, inRack, number)
-}
-
-func (s site) node(t *testing.T, inRack, number, cpu int) {
-	t.Helper()
-	name := s.host(inRack, number)
-	harness.Shared.MustCreate(t, harness.Parsef(`
-apiVersion: v1
-kind: Node
-metadata:
-  name: %[1]s
-  annotations: {kwok.x-k8s.io/node: fake, node.alpha.kubernetes.io/ttl: "0"}
-  labels: {example.com/pool: %[2]s, example.com/rack: %[2]s-rack-%[3]d, kubernetes.io/hostname: %[1]s}
-status:
-  allocatable: {cpu: "%[4]d", memory: 64Gi, pods: "110"}
-  capacity: {cpu: "%[4]d", memory: 64Gi, pods: "110"}
-`, name, s.pool, inRack, cpu))
-	harness.Eventually(t, "node "+name+" is ready and without the taint of new nodes", func() error {
-		node, err := harness.Shared.Fetch(t.Context(), nodeKind, "", name)
-		if err != nil {
-			return err
-		}
-		taints, _, _ := unstructured.NestedSlice(node.Object, "spec", "taints")
-		if harness.ConditionOf(node, "Ready").Status != "True" || len(taints) > 0 {
-			return fmt.Errorf("its conditions are %v, its taints %v", node.Object["status"], taints)
-		}
-		return nil
-	})
+	return site{harness.NewSite(t, racks, hosts, cpu)}
 }
 
 // gang is a Job of pods with one CPU each that must be in one rack.
@@ -204,7 +149,7 @@ func TestReasonsOfNodes(t *testing.T) {
 		"Would help: room for 2 pods more in "+rack)
 	expectReason(t, s.Queue, []string{"job", s.submit(t, 9)}, "InsufficientCapacity", "Would help: nodes for 1 pod more")
 	for i := range 2 {
-		harness.Shared.MustPatch(t, nodeKind, "", s.host(1, i), `{"spec":{"taints":[{"key":"example.com/repair","effect":"NoSchedule"}]}}`)
+		harness.Shared.MustPatch(t, harness.NodeKind, "", s.Host(1, i), `{"spec":{"taints":[{"key":"example.com/repair","effect":"NoSchedule"}]}}`)
 	}
 	// Four pods fit, the two nodes with the taint would take the other four.
 	expectReason(t, s.Queue, []string{"job", s.submit(t, 8)}, "NodesExcluded", "Would help: nodes back: 2 of 4 may not be used")
@@ -304,7 +249,7 @@ func TestCheck(t *testing.T) {
 	s := newSite(t, 1, 2, 2)
 	three := document(t, s.gang("three", 3))
 	out := ask(t, 0, three, "check", "-f", "-")
-	expect(t, "check", out, "It would be admitted now in ClusterQueue "+s.Cluster, "main would run: ", s.host(0, 0))
+	expect(t, "check", out, "It would be admitted now in ClusterQueue "+s.Cluster, "main would run: ", s.Host(0, 0))
 	five := document(t, s.gang("five", 5))
 	out = ask(t, 1, three+five, "check", "-f", "-")
 	expect(t, "check of two", out, "# Job three\n", "# Job five\n", "Reason: InsufficientCapacity", "Would help: nodes for 1 pod more")
@@ -380,14 +325,14 @@ func TestDump(t *testing.T) {
 		t.Fatalf("%v: no line of %s in\n%s", arguments, s.Cluster, out)
 		return ""
 	}
-	expect(t, "with a node more", compared("--add-nodes", s.host(0, 0)+"=1"), "-100.0%")
+	expect(t, "with a node more", compared("--add-nodes", s.Host(0, 0)+"=1"), "-100.0%")
 	text, err := os.ReadFile(page)
 	if err != nil {
 		t.Fatal(err)
 	}
 	expect(t, "the page", string(text), "<!DOCTYPE html>", "<td>"+s.Cluster+": wait, mean</td>")
 	// Without its nodes nothing of the queue ever starts.
-	out := play("--drain", rack+"="+s.pool+"-rack-0", "--compare")
+	out := play("--drain", rack+"="+s.Pool+"-rack-0", "--compare")
 	expect(t, "without the rack", out, s.Cluster+": waiting at the end")
 	expect(t, "with quota", play("--set-quota", s.Cluster+"/"+s.Flavor+"/cpu=3", "--remove-policy", "preemption"), s.Cluster)
 	result := call(t, c.Kubeconfig, "", "simulate", file, "--add-nodes", "nobody=1")

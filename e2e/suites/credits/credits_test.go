@@ -3,10 +3,7 @@
 package credits
 
 import (
-	"context"
 	"fmt"
-	"os"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
@@ -260,23 +257,7 @@ func TestRefused(t *testing.T) {
 // TestExamples applies examples/credits, but for the time that the pods run: the test ends them.
 func TestExamples(t *testing.T) {
 	c := harness.Shared
-	directory := filepath.Join(harness.Root(), "examples", "credits")
-	apply := func(name string) {
-		t.Helper()
-		text, err := os.ReadFile(filepath.Join(directory, name))
-		if err == nil {
-			untimed := strings.ReplaceAll(string(text), "sluice.dev/run-seconds:", "sluice.dev/ignored:")
-			_, err = c.Run(t.Context(), untimed, "kubectl", "apply", "--filename", "-")
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
-	t.Cleanup(func() {
-		if _, err := c.Run(context.Background(), "", "kubectl", "delete", "--wait=false", "--filename", directory); err != nil {
-			t.Error(err)
-		}
-	})
+	apply := c.Examples(t, "credits")
 	apply("1-teams.yaml")
 	o := org{t: t, c: c}
 	vision, speech := harness.Queue{Cluster: "vision"}, harness.Queue{Cluster: "speech"}

@@ -1,10 +1,7 @@
 package quota
 
 import (
-	"context"
 	"fmt"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -205,23 +202,7 @@ func TestStopPolicies(t *testing.T) {
 // that a slow machine sees the same.
 func TestExamples(t *testing.T) {
 	c := cluster(t)
-	apply := func(name string) {
-		t.Helper()
-		text, err := os.ReadFile(filepath.Join(harness.Root(), "examples", "cohort", name))
-		if err == nil {
-			untimed := strings.ReplaceAll(string(text), "sluice.dev/run-seconds:", "sluice.dev/ignored:")
-			_, err = c.Run(t.Context(), untimed, "kubectl", "apply", "--filename", "-")
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
-	t.Cleanup(func() {
-		directory := filepath.Join(harness.Root(), "examples", "cohort")
-		if _, err := c.Run(context.Background(), "", "kubectl", "delete", "--wait=false", "--filename", directory); err != nil {
-			t.Error(err)
-		}
-	})
+	apply := c.Examples(t, "cohort")
 	h := remember(t)
 	apply("1-teams.yaml")
 	apply("2-borrow.yaml")

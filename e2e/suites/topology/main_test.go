@@ -16,85 +16,29 @@ import (
 )
 
 const (
-	rack     = "example.com/rack"
-	host     = "kubernetes.io/hostname"
+	rack     = harness.RackLabel
+	host     = harness.HostLabel
 	required = "kueue.x-k8s.io/podset-required-topology"
 	index    = "batch.kubernetes.io/job-completion-index"
 )
 
 var (
-	podKind  = harness.Parse("{apiVersion: v1, kind: Pod}").GroupVersionKind()
-	nodeKind = harness.Parse("{apiVersion: v1, kind: Node}").GroupVersionKind()
-	kueue    = harness.Kueue
+	podKind = harness.Parse("{apiVersion: v1, kind: Pod}").GroupVersionKind()
+	kueue   = harness.Kueue
 )
 
 func TestMain(m *testing.M) {
 	harness.Main(m, harness.Options{Suite: "topology", Nodes: 1, PlainPods: true})
 }
 
-// site is a queue whose one flavor is a pool of nodes in racks.
-type site struct {
-	harness.Queue
-	pool string
-}
+// site adds Jobs to a pool of nodes.
+type site struct{ harness.Site }
 
-// node makes a fake node. Rack and host are counted from 0.
-func (s site) node(t *testing.T, inRack, number, cpu int) string {
-	t.Helper()
-	name := s.host(inRack, number)
-	harness.Shared.MustCreate(t, harness.Parsef(`
-apiVersion: v1
-kind: Node
-metadata:
-  name: %[1]s
-  annotations: {kwok.x-k8s.io/node: fake, node.alpha.kubernetes.io/ttl: "0"}
-  labels: {example.com/pool: %[2]s, example.com/rack: %[2]s-rack-%[3]d, kubernetes.io/hostname: %[1]s}
-status:
-  allocatable: {cpu: "%[4]d", memory: 64Gi, pods: "110"}
-  capacity: {cpu: "%[4]d", memory: 64Gi, pods: "110"}
-`, name, s.pool, inRack, cpu))
-	harness.Eventually(t, "node "+name+" is ready and without the taint of new nodes", func() error {
-		node, err := harness.Shared.Fetch(t.Context(), nodeKind, "", name)
-		if err != nil {
-			return err
-		}
-		taints, _, _ := unstructured.NestedSlice(node.Object, "spec", "taints")
-		if harness.ConditionOf(node, "Ready").Status != "True" || len(taints) > 0 {
-			return fmt.Errorf("its conditions are %v, its taints %v", node.Object["status"], taints)
-		}
-		return nil
-	})
-	return name
-}
-
-func (s site) host(inRack, number int) string {
-	return fmt.Sprintf("%s-%d-%d", s.pool, inRack, number)
-}
-
-// newSite has racks with so many hosts each, of so many CPUs each, and quota for all of them.
+// newSite is of one test, which runs beside others.
 func newSite(t *testing.T, racks, hosts, cpu int) site {
 	t.Helper()
 	t.Parallel()
-	c := harness.Shared
-	s := site{pool: harness.Name("pool")}
-	c.MustCreate(t, harness.Parsef(`
-apiVersion: kueue.x-k8s.io/v1beta2
-kind: Topology
-metadata: {name: %s}
-spec: {levels: [{nodeLabel: %s}, {nodeLabel: %s}]}
-`, s.pool, rack, host))
-	for i := range racks {
-		for j := range hosts {
-			s.node(t, i, j, cpu)
-		}
-	}
-	s.Queue = c.NewQueue(t, harness.QueueOptions{CPU: "1000", NoFlavor: true})
-	flavor := harness.Flavor(s.Flavor)
-	harness.Set(flavor, s.pool, "spec", "topologyName")
-	harness.Set(flavor, map[string]any{"example.com/pool": s.pool}, "spec", "nodeLabels")
-	c.MustCreate(t, flavor)
-	c.ExpectCondition(t, kueue("ClusterQueue"), "", s.Cluster, "Active", "True", "")
-	return s
+	return site{harness.NewSite(t, racks, hosts, cpu)}
 }
 
 // gang is an indexed Job of pods with one CPU each, with annotations of its template ("key=value").

@@ -18,13 +18,13 @@ func TestGangRunsInOneRackInTheOrderOfItsRanks(t *testing.T) {
 	s.submit(t, "first", 8, required+"="+rack)
 	places := map[int]string{}
 	for rank := range 8 {
-		places[rank] = s.host(0, rank/4)
+		places[rank] = s.Host(0, rank/4)
 	}
 	s.expectPlaces(t, "first", places)
 	// The next one finds the other rack, and is not torn.
 	s.submit(t, "second", 6, required+"="+rack)
 	for rank := range 6 {
-		places[rank] = s.host(1, rank/4)
+		places[rank] = s.Host(1, rank/4)
 	}
 	delete(places, 6)
 	delete(places, 7)
@@ -43,9 +43,9 @@ func TestGangWaitsWhileNoRackHasRoomAndIsToldSo(t *testing.T) {
 		t.Errorf("4 pods are in the racks %v", racks)
 	}
 	// Capacity comes: the gang starts, all of it.
-	s.node(t, 2, 0, 3)
-	s.node(t, 2, 1, 3)
-	if racks := racksOf(s.expectRunning(t, "wide", 5)); !slices.Equal(racks, []string{s.pool + "-2"}) {
+	s.Node(t, 2, 0, 3)
+	s.Node(t, 2, 1, 3)
+	if racks := racksOf(s.expectRunning(t, "wide", 5)); !slices.Equal(racks, []string{s.Pool + "-2"}) {
 		t.Errorf("5 pods are in the racks %v, want the new one", racks)
 	}
 }
@@ -130,8 +130,8 @@ spec:
 				return err
 			}
 			node, phase := harness.Field(pod, "spec", "nodeName"), harness.Field(pod, "status", "phase")
-			if node != s.host(0, i/2) || phase != "Running" {
-				return fmt.Errorf("it is %s on %q, want %q", phase, node, s.host(0, i/2))
+			if node != s.Host(0, i/2) || phase != "Running" {
+				return fmt.Errorf("it is %s on %q, want %q", phase, node, s.Host(0, i/2))
 			}
 			return nil
 		})
@@ -142,11 +142,11 @@ func TestFailedNodeIsReplacedInTheSameRack(t *testing.T) {
 	c := harness.Shared
 	s := newSite(t, 2, 3, 2)
 	s.submit(t, "gang", 4, required+"="+rack)
-	s.expectPlaces(t, "gang", map[int]string{0: s.host(0, 0), 1: s.host(0, 0), 2: s.host(0, 1), 3: s.host(0, 1)})
-	c.Delete(t, nodeKind, "", s.host(0, 1))
+	s.expectPlaces(t, "gang", map[int]string{0: s.Host(0, 0), 1: s.Host(0, 0), 2: s.Host(0, 1), 3: s.Host(0, 1)})
+	c.Delete(t, harness.NodeKind, "", s.Host(0, 1))
 	// What the garbage collector of pods does a minute later.
-	c.Kubectl(t, "delete", "pods", "--namespace", s.Namespace, "--field-selector", "spec.nodeName="+s.host(0, 1), "--force", "--grace-period=0")
-	s.expectPlaces(t, "gang", map[int]string{0: s.host(0, 0), 1: s.host(0, 0), 2: s.host(0, 2), 3: s.host(0, 2)})
+	c.Kubectl(t, "delete", "pods", "--namespace", s.Namespace, "--field-selector", "spec.nodeName="+s.Host(0, 1), "--force", "--grace-period=0")
+	s.expectPlaces(t, "gang", map[int]string{0: s.Host(0, 0), 1: s.Host(0, 0), 2: s.Host(0, 2), 3: s.Host(0, 2)})
 	workload := c.ExpectWorkload(t, s.Namespace, "gang", "Admitted", "True", "")
 	if harness.ConditionOf(workload, "Evicted").Status == "True" {
 		t.Error("the gang was evicted")
@@ -158,11 +158,11 @@ func TestGangWithoutReplacementIsRequeuedWhole(t *testing.T) {
 	s := newSite(t, 1, 2, 2)
 	s.submit(t, "gang", 4, required+"="+rack)
 	s.expectRunning(t, "gang", 4)
-	c.Delete(t, nodeKind, "", s.host(0, 1))
+	c.Delete(t, harness.NodeKind, "", s.Host(0, 1))
 	c.ExpectEvent(t, s.Namespace, "Workload", workloadName(t, s, "gang"), "EvictedDueToNodeFailures")
 	c.ExpectWorkload(t, s.Namespace, "gang", "QuotaReserved", "False", "")
 	c.ExpectSuspended(t, s.Namespace, "gang", true)
-	s.node(t, 0, 1, 2)
+	s.Node(t, 0, 1, 2)
 	s.expectRunning(t, "gang", 4)
 }
 
@@ -215,22 +215,22 @@ func TestTopologyStaysWhileAFlavorNamesIt(t *testing.T) {
 	s := newSite(t, 0, 0, 0)
 	gvk := kueue("Topology")
 	harness.Eventually(t, "the Topology has a finalizer", func() error {
-		object, err := c.Fetch(t.Context(), gvk, "", s.pool)
+		object, err := c.Fetch(t.Context(), gvk, "", s.Pool)
 		if err == nil && len(object.GetFinalizers()) == 0 {
 			return fmt.Errorf("it has none")
 		}
 		return err
 	})
-	c.Kubectl(t, "delete", "topologies.kueue.x-k8s.io", s.pool, "--wait=false")
+	c.Kubectl(t, "delete", "topologies.kueue.x-k8s.io", s.Pool, "--wait=false")
 	harness.Throughout(t, 2*time.Second, "the Topology is there", func() error {
-		_, err := c.Fetch(t.Context(), gvk, "", s.pool)
+		_, err := c.Fetch(t.Context(), gvk, "", s.Pool)
 		return err
 	})
 	c.Kubectl(t, "delete", "localqueue", "--namespace", s.Namespace, s.Local)
 	c.Kubectl(t, "delete", "clusterqueue", s.Cluster)
 	c.Kubectl(t, "delete", "resourceflavor", s.Flavor)
 	harness.Eventually(t, "the Topology is gone", func() error {
-		if _, err := c.Fetch(t.Context(), gvk, "", s.pool); err == nil {
+		if _, err := c.Fetch(t.Context(), gvk, "", s.Pool); err == nil {
 			return fmt.Errorf("it is there")
 		}
 		return nil
@@ -253,11 +253,11 @@ func TestExamples(t *testing.T) {
 	for _, name := range []string{"gke", "bare-metal"} {
 		c.Kubectl(t, "apply", "--filename", filepath.Join(harness.Root(), "examples", "topology", name+".yaml"))
 	}
-	metal := site{Queue: harness.Queue{Namespace: "team-racks"}}
+	metal := site{harness.Site{Queue: harness.Queue{Namespace: "team-racks"}}}
 	for _, job := range []string{"solver", "pairs"} {
 		c.ExpectFinished(t, metal.Namespace, job)
 	}
-	gke := site{Queue: harness.Queue{Namespace: "team-gke"}}
+	gke := site{harness.Site{Queue: harness.Queue{Namespace: "team-gke"}}}
 	for rank, node := range gke.expectRunning(t, "train", 8) {
 		if want := fmt.Sprintf("gke-%d", rank); node != want {
 			t.Errorf("rank %d runs on %s, want %s", rank, node, want)
