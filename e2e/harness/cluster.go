@@ -284,6 +284,13 @@ func Throughout(t testing.TB, duration time.Duration, what string, check func() 
 	}
 }
 
+// NextSecond waits until what is made from now on has a later time than what is there. Times of the
+// API have whole seconds, and what has the same one is ordered by UID or name.
+func NextSecond(t testing.TB) {
+	t.Helper()
+	pause(t.Context(), 1100*time.Millisecond)
+}
+
 func poll(ctx context.Context, patience time.Duration, check func() error) error {
 	wait := 10 * time.Millisecond
 	for end := time.Now().Add(patience); ; {

@@ -112,19 +112,6 @@ func (o org) gone(name string) error {
 	return nil
 }
 
-// nextSecond waits until what comes now has a later time than what is there: times of the API have
-// whole seconds.
-func nextSecond(t *testing.T) {
-	t.Helper()
-	began := time.Now()
-	harness.Eventually(t, "the next second", func() error {
-		if time.Since(began) < 1100*time.Millisecond {
-			return harness.ErrNotYet
-		}
-		return nil
-	})
-}
-
 // TestBankBurstReclaim: a team saves for a while and bursts onto the quota of another one; that one
 // is told until when it has to wait, and then gets its quota.
 func TestBankBurstReclaim(t *testing.T) {
@@ -132,17 +119,11 @@ func TestBankBurstReclaim(t *testing.T) {
 	saver, lender := o.team("4", "Never"), o.team("4", "Any")
 	o.policy(", effect: Protect, maxLenderDelay: 8s")
 	o.account(saver, "earns", is("rate", "4"))
-	made := time.Now()
-	harness.Eventually(t, "twelve seconds to save", func() error {
-		if time.Since(made) < 12*time.Second {
-			return harness.ErrNotYet
-		}
-		return nil
-	})
+	harness.Throughout(t, 12*time.Second, "time to save", func() error { return nil })
 	own := o.c.Submit(t, saver, harness.Job{Pods: 4})
 	o.c.ExpectSuspended(t, saver.Namespace, own, false)
 	// Of two that were reserved in the same second either may have to go.
-	nextSecond(t)
+	harness.NextSecond(t)
 	borrowed := o.c.Submit(t, saver, harness.Job{Pods: 4})
 	o.c.ExpectSuspended(t, saver.Namespace, borrowed, false)
 	spends := o.account(saver, "spends", is("rate", "-4"))
@@ -209,7 +190,7 @@ func TestPolicies(t *testing.T) {
 	first := o.policy("")
 	o.account(q, "is there", is("entitlement", "2"))
 	// Of two of the same second the one whose name comes first governs.
-	nextSecond(t)
+	harness.NextSecond(t)
 	second := o.policy("")
 	o.c.ExpectCondition(t, sluice("CreditPolicy"), "", second, "Conflict", "True", "Conflict")
 	o.c.ExpectCondition(t, sluice("CreditPolicy"), "", first, "Active", "True", "Active")

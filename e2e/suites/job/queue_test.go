@@ -65,7 +65,7 @@ func TestStrictFIFOIsNeverOvertaken(t *testing.T) {
 	head := c.Submit(t, q, harness.Job{Name: harness.Name("head"), CPU: "3"})
 	expectMessage(t, q.Namespace, head, "WaitingForQuota")
 	// Creation times have whole seconds: in the same one the order is that of the UIDs.
-	harness.Throughout(t, quiet, "the second gets another creation time", func() error { return nil })
+	harness.NextSecond(t)
 	small := c.Submit(t, q, harness.Job{Name: harness.Name("small"), CPU: "1"})
 	workloadName(t, q.Namespace, small)
 	staysSuspended(t, q.Namespace, small)
@@ -91,7 +91,7 @@ func TestOlderGoesFirst(t *testing.T) {
 	filler := fill(t, q, "2")
 	first := c.Submit(t, q, harness.Job{Name: "z-first", CPU: "2"})
 	expectMessage(t, q.Namespace, first, "WaitingForQuota")
-	harness.Throughout(t, quiet, "the second gets another creation time", func() error { return nil })
+	harness.NextSecond(t)
 	second := c.Submit(t, q, harness.Job{Name: "a-second", CPU: "2"})
 	expectMessage(t, q.Namespace, second, "WaitingForQuota")
 	c.Delete(t, harness.JobKind, q.Namespace, filler)

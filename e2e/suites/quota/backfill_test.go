@@ -29,6 +29,7 @@ func TestBackfill(t *testing.T) {
 		t.Errorf("the condition says %q, which is no time", text)
 	}
 
+	harness.NextSecond(t)
 	endless := o.submit(q, 1)
 	c.ExpectWorkload(t, q.Namespace, endless, "QuotaReserved", "False", "Reserved")
 	short := o.run(q, 2, bounded("1200"))

@@ -122,7 +122,7 @@ func TestStrictFIFOIsNotOvertaken(t *testing.T) {
 	hold(t, q, "Hold")
 	head := o.submit(q, 4, middle)
 	c.ExpectMessage(t, q.Namespace, head, "Suspended")
-	harness.Throughout(t, quiet, "the next gets a later creation time", func() error { return nil })
+	harness.NextSecond(t)
 	small := o.submit(q, 1, middle)
 	c.ExpectMessage(t, q.Namespace, small, "Suspended")
 	hold(t, q, "None")

@@ -109,8 +109,7 @@ func TestPositions(t *testing.T) {
 		c.ExpectWorkload(t, queue.Namespace, name, "QuotaReserved", "False", "WaitingForQuota")
 		names = append(names, name)
 		if i < 3 {
-			// Creation times are whole seconds, and equal ones are ordered by UID.
-			time.Sleep(1100 * time.Millisecond)
+			harness.NextSecond(t)
 		}
 	}
 	all := fmt.Sprintf("%s 0 0; %s 1 0; %s 2 1; %s 3 2", names[0], names[1], names[2], names[3])
