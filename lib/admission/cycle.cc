@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <functional>
 #include <utility>
 
 #include "admission/backfill_pass.h"
@@ -39,7 +40,11 @@ class Cycle {
         nominator_(snapshot, queues, places),
         not_ready_(not_ready) {}
 
+  // Heads that wait, and defend what they wait for against these entries.
+  using Defenders = std::function<std::vector<WorkloadInfoPtr>(const std::vector<Entry>&)>;
+
   std::vector<Decision> Run(const std::vector<WorkloadInfoPtr>& heads,
+                            const Defenders& defenders = nullptr,
                             const OutOfOrder* out_of_order = nullptr) {
     out_of_order_ = out_of_order;
     std::vector<Entry> entries;
@@ -48,6 +53,11 @@ class Cycle {
       entries.push_back(IsOutOfOrder(head)
                             ? nominator_.NominateWithin(head, *out_of_order->candidate.option)
                             : nominator_.Nominate(head));
+    }
+    if (defenders) {
+      for (const WorkloadInfoPtr& head : defenders(entries)) {
+        entries.push_back(nominator_.Nominate(head));
+      }
     }
     EntryOrder order(snapshot_, entries);
     std::vector<Decision> decisions;
@@ -94,6 +104,7 @@ class Cycle {
       StartScanOver(decision);
       if (entry.assignment.mode == Mode::kFit) entry.assignment.mode = Mode::kDeferredFit;
     } else if (LostItsPlace(entry)) {
+      decision.requeue.places_matter = true;
       nominator_.Recompute(entry, victims_);
       StartScanOver(decision);
       if (!entry.Works()) {
@@ -108,6 +119,7 @@ class Cycle {
       case Mode::kDeferredFit:
         Expect(entry, entry.usage);
         StartScanOver(decision);
+        decision.requeue.places_matter = entry.place.wanted();
         return Wait(decision, Verdict::kDeferredFit, RequeueReason::kPendingPreemption);
       case Mode::kFit:
         return Admit(entry);
@@ -129,6 +141,7 @@ class Cycle {
   // It was passed over because of others of the cycle. One for which room is being made looks for
   // it again where the scan stopped; others go on with the next flavor.
   void Skip(Entry& entry) const {
+    entry.decision.requeue.places_matter = true;
     if (entry.claims_room || !snapshot_.options.preserve_scan_progress) {
       StartScanOver(entry.decision);
     }
@@ -292,7 +305,6 @@ class Scheduler {
     while (admissions_ < max_admissions) {
       std::vector<WorkloadInfoPtr> heads = queues_.Heads(now_);
       if (!heads.empty()) {
-        AddDefenders(heads, {});
         OneCycle(heads);
       } else if (!blocked_.empty()) {
         Backfill(*blocked_.begin(), max_admissions);
@@ -315,20 +327,21 @@ class Scheduler {
   }
 
  private:
-  // Heads that wait in the trees of the others; they defend what they wait for.
-  void AddDefenders(std::vector<WorkloadInfoPtr>& heads,
-                    const absl::btree_set<std::string>& except) {
+  // Heads that wait in the trees of those that may get something now. Where nobody does, there is
+  // nothing to defend, and nothing has changed for who waits.
+  std::vector<WorkloadInfoPtr> Defenders(const std::vector<Entry>& entries,
+                                         const absl::btree_set<std::string>& except) {
     Scope scope;
-    for (const WorkloadInfoPtr& head : heads) {
-      const quota::Node* root = RootOf(snapshot_, head->cluster_queue);
+    for (const Entry& entry : entries) {
+      if (!entry.nominated || !entry.Works()) continue;
+      const std::string& cluster_queue = entry.info().cluster_queue;
+      const quota::Node* root = RootOf(snapshot_, cluster_queue);
       if (root != nullptr && root->is_cohort()) scope.roots.insert(root);
-      scope.places = scope.places || places_.Concern(head->cluster_queue);
+      scope.places = scope.places || places_.Concern(cluster_queue);
     }
     std::vector<std::string> waiting = WaitingIn(scope);
     std::erase_if(waiting, [&](const std::string& name) { return except.contains(name); });
-    for (WorkloadInfoPtr& head : queues_.HeldHeads(waiting)) {
-      heads.push_back(std::move(head));
-    }
+    return queues_.HeldHeads(waiting);
   }
 
   // Who has to do with whom: quota is shared within a tree, nodes by all that get places.
@@ -354,8 +367,17 @@ class Scheduler {
   // Whether anything happened.
   bool OneCycle(const std::vector<WorkloadInfoPtr>& heads,
                 const OutOfOrder* out_of_order = nullptr) {
-    std::vector<Decision> decisions =
-        Cycle(snapshot_, admitted_, places_, &queues_, not_ready_).Run(heads, out_of_order);
+    const absl::btree_set<std::string> none;
+    const absl::btree_set<std::string>& except =
+        out_of_order == nullptr ? none : out_of_order->pass.queues();
+    absl::btree_set<ObjectKey> defending;
+    const auto defenders = [&](const std::vector<Entry>& entries) {
+      std::vector<WorkloadInfoPtr> held = Defenders(entries, except);
+      for (const WorkloadInfoPtr& info : held) defending.insert(info->Key());
+      return held;
+    };
+    std::vector<Decision> decisions = Cycle(snapshot_, admitted_, places_, &queues_, not_ready_)
+                                          .Run(heads, defenders, out_of_order);
     Scope changed;  // where something happened
     for (const Decision& decision : decisions) {
       const quota::Node* root = RootOf(snapshot_, decision.info->cluster_queue);
@@ -368,8 +390,12 @@ class Scheduler {
       const bool back =
           decision.kind == Decision::Kind::kWait || decision.kind == Decision::Kind::kPreempt;
       if (back) {
-        decision.requeue.hold = !Within(changed, decision.info->cluster_queue) ||
-                                decision.requeue.reason == RequeueReason::kPendingPreemption;
+        // Nothing happened: the same question has the same answer. Who defends had looked at all
+        // flavors before; others look at the rest of them first.
+        const bool same = !Within(changed, decision.info->cluster_queue) &&
+                          (defending.contains(key) || !decision.requeue.untried_flavors);
+        decision.requeue.hold =
+            same || decision.requeue.reason == RequeueReason::kPendingPreemption;
         queues_.Requeue(key, decision.requeue, now_);  // one behind a head was not popped
         if (queues_.BackfillQueues().contains(decision.info->cluster_queue)) {
           blocked_.insert(decision.info->cluster_queue);
@@ -381,8 +407,9 @@ class Scheduler {
       }
       Keep(std::move(decision));
     }
-    Wake(changed,
-         out_of_order == nullptr ? absl::btree_set<std::string>() : out_of_order->pass.queues());
+    // What others took on nodes helps nobody in another tree.
+    changed.places = false;
+    Wake(changed, except);
     return !changed.roots.empty();
   }
 
@@ -408,8 +435,7 @@ class Scheduler {
         pass.Report(reservations_);
         return;
       }
-      std::vector<WorkloadInfoPtr> heads = {candidate->info};
-      AddDefenders(heads, pass.queues());
+      const std::vector<WorkloadInfoPtr> heads = {candidate->info};
       const size_t before = admissions_;
       const OutOfOrder out_of_order{pass, *candidate};
       const bool changed = OneCycle(heads, &out_of_order);

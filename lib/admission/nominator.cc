@@ -214,6 +214,12 @@ void Nominator::ResumeScan(const Entry& entry, flavor::AssignContext& context) c
   if (preserve && progress->shape != entry.info().equivalence) return;
   const bool recent = preserve && progress->cycle + 1 >= queues_->cycle();
   if (!recent && progress->quota_generation != entry.queue->generation()) return;
+  // The flavors before may have been left for want of places.
+  for (const queueing::ScanProgress::Positions& positions : progress->pod_sets) {
+    for (const auto& [resource, position] : positions) {
+      if (position >= 0) places_matter_ = true;
+    }
+  }
   context.start_at = [progress](size_t pod_set, const ResourceName& resource) {
     return static_cast<size_t>(progress->PositionOf(pod_set, resource) + 1);
   };
@@ -253,6 +259,24 @@ flavor::AssignContext Nominator::ContextOf(const WorkloadInfo& info) const {
   return context;
 }
 
+// To those of `only_`, else to those of the assignment. False: all may be tried.
+bool Nominator::LimitFlavors(const flavor::Assignment* first,
+                             flavor::AssignContext& context) const {
+  if (only_ != nullptr) {
+    context.only_flavor = [this](size_t, const ResourceName& resource) {
+      const auto found = only_->find(resource);
+      return found == only_->end() ? FlavorName() : found->second;
+    };
+  } else if (first != nullptr) {
+    context.only_flavor = [first](size_t pod_set, const ResourceName& resource) {
+      const auto& flavors = first->pod_sets[pod_set].flavors;
+      const auto found = flavors.find(resource);
+      return found == flavors.end() ? FlavorName() : found->second.flavor;
+    };
+  }
+  return context.only_flavor != nullptr;
+}
+
 Nominator::Attempt Nominator::Try(const Entry& entry, const std::vector<int32_t>& counts,
                                   const flavor::Assignment* first) const {
   const WorkloadInfo& info = entry.info();
@@ -268,20 +292,7 @@ Nominator::Attempt Nominator::Try(const Entry& entry, const std::vector<int32_t>
   std::optional<std::vector<FlavorName>> allowed;
   if (snapshot_.admitted_sibling) allowed = queueing::AllowedFlavors(*info.workload);
   if (allowed.has_value()) context.allowed = &*allowed;
-  if (only_ != nullptr) {
-    context.only_flavor = [this](size_t, const ResourceName& resource) {
-      const auto found = only_->find(resource);
-      return found == only_->end() ? FlavorName() : found->second;
-    };
-  } else if (first != nullptr) {
-    context.only_flavor = [first](size_t pod_set, const ResourceName& resource) {
-      const auto& flavors = first->pod_sets[pod_set].flavors;
-      const auto found = flavors.find(resource);
-      return found == flavors.end() ? FlavorName() : found->second.flavor;
-    };
-  } else if (counts.empty()) {
-    ResumeScan(entry, context);
-  }
+  if (!LimitFlavors(first, context) && counts.empty()) ResumeScan(entry, context);
   const std::vector<flavor::TopologyAsk> asks = TopologyAsks(info);
   if (!asks.empty()) {
     context.topology = [this](const FlavorName& name) {
@@ -308,7 +319,9 @@ Nominator::Attempt Nominator::Try(const Entry& entry, const std::vector<int32_t>
   attempt.assignment = flavor::Assign(context, inputs);
   attempt.usage = snapshot_.tree.IdsOf(attempt.assignment.usage);
   if (only_ != nullptr) return attempt;
+  const flavor::Mode by_quota = attempt.assignment.mode;
   attempt.place = places_.Decide(info, entry.replaced, attempt.assignment);
+  if (attempt.assignment.mode != by_quota) places_matter_ = true;
   if (!spare_all_) FindTargets(search, attempt);
   return attempt;
 }
@@ -333,10 +346,11 @@ void Nominator::FindTargets(Search& search, Attempt& attempt) const {
     attempt.targets = search.Find(requests, contested);
     return;
   }
-  const std::unique_ptr<preemption::Room> room = places_.RoomFor(attempt.place);
+  const std::unique_ptr<preemption::TopologyRoom> room = places_.RoomFor(attempt.place);
   search.SetRoom(room.get());
   attempt.targets = search.Find(requests, contested);
   search.SetRoom(nullptr);
+  if (room->refused()) places_matter_ = true;
   if (!attempt.targets.empty()) places_.PlaceWithout(attempt.targets, attempt.place);
 }
 
@@ -463,10 +477,12 @@ Entry Nominator::Nominate(const WorkloadInfoPtr& info) const {
   entry.queue = snapshot_.tree.FindQueue(info->cluster_queue);
   entry.is_preemptor = queues_ != nullptr && queues_->IsPreemptor(info->Key());
   entry.replaced = FindReplaced(*info);
+  places_matter_ = false;
   Attempt attempt = Try(entry, {}, nullptr);
   const bool partly = snapshot_.options.partial_admission && entry.replaced == nullptr;
   if (!attempt.Works() && partly) TryPartly(entry, attempt);
   if (snapshot_.credits != nullptr && !attempt.Works()) LookAtProtection(entry, attempt);
+  decision.requeue.places_matter = places_matter_;
   Adopt(entry, std::move(attempt));
   entry.claims_room = ClaimsRoom(entry);
   return entry;
@@ -478,6 +494,7 @@ void Nominator::Recompute(Entry& entry, const std::vector<preemption::Target>& g
   const auto places = places_.Without(gone);
   for (const preemption::Target& target : gone) context_.removed.insert(target.workload);
   entry.replaced = FindReplaced(entry.info());
+  places_matter_ = false;
   std::vector<int32_t> counts;
   for (size_t i = 0; i < entry.assignment.pod_sets.size(); ++i) {
     if (entry.assignment.pod_sets[i].count != entry.info().requests[i].count) {
@@ -488,6 +505,7 @@ void Nominator::Recompute(Entry& entry, const std::vector<preemption::Target>& g
   Attempt attempt = Try(entry, counts, &entry.assignment);
   context_.removed.clear();
   overlay.Rollback(0);
+  if (places_matter_) entry.decision.requeue.places_matter = true;
   Adopt(entry, std::move(attempt));
 }
 

@@ -116,6 +116,7 @@ class Nominator {
   flavor::AssignContext ContextOf(const queueing::WorkloadInfo& info) const;
   Attempt Try(const Entry& entry, const std::vector<int32_t>& counts,
               const flavor::Assignment* first) const;
+  bool LimitFlavors(const flavor::Assignment* first, flavor::AssignContext& context) const;
   // What it holds by the slice whose place it takes; empty without one.
   std::vector<flavor::PodSetHolding> HoldingsOf(const Entry& entry) const;
   // False when another variant of the workload makes this one pointless.
@@ -145,6 +146,8 @@ class Nominator {
   mutable bool spare_all_ = false;
   // For the time of Options: the flavor that each resource gets.
   mutable const absl::btree_map<ResourceName, FlavorName>* only_ = nullptr;
+  // Whether a place that was not there had a part in the answer.
+  mutable bool places_matter_ = false;
 };
 
 // How the conditions of a victim name the workload that needs its room.

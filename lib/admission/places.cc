@@ -135,7 +135,7 @@ const topology::WorkloadUsage* Places::UsageOf(const preemption::ReservedWorkloa
   return snapshot_.topology->FindWorkload(workload.Key().ToString());
 }
 
-std::unique_ptr<preemption::Room> Places::RoomFor(const Place& place) {
+std::unique_ptr<preemption::TopologyRoom> Places::RoomFor(const Place& place) {
   return std::make_unique<preemption::TopologyRoom>(
       *snapshot_.topology, *placer_, place.request,
       [this](const preemption::ReservedWorkload& workload) { return UsageOf(workload); });

@@ -52,7 +52,7 @@ class Places {
   Place Decide(const queueing::WorkloadInfo& info, const preemption::ReservedWorkload* replaced,
                flavor::Assignment& assignment);
   // The room that a search for victims has to make.
-  std::unique_ptr<preemption::Room> RoomFor(const Place& place);
+  std::unique_ptr<preemption::TopologyRoom> RoomFor(const Place& place);
   // While it lives, nodes are as they will be when `gone` are; nullptr when places are off.
   std::unique_ptr<topology::Overlay> Without(const std::vector<preemption::Target>& gone) const;
   // Places as they will be when `gone` are.

@@ -28,13 +28,20 @@ class TopologyRoom : public Room {
   void Return(const ReservedWorkload& workload) override {
     if (const topology::WorkloadUsage* usage = usage_of_(workload)) overlay_.Add(*usage);
   }
-  bool Fits() override { return placer_.Place(request_).fits(); }
+  bool Fits() override {
+    const bool fits = placer_.Place(request_).fits();
+    refused_ = refused_ || !fits;
+    return fits;
+  }
+  // Whether there was quota and no place at any time.
+  bool refused() const { return refused_; }
 
  private:
   topology::Overlay overlay_;
   topology::Placer& placer_;
   const topology::WorkloadRequest& request_;
   UsageOf usage_of_;
+  bool refused_ = false;
 };
 
 }  // namespace sluice::preemption

@@ -238,11 +238,13 @@ void QueueManager::SetBlocked(Queue& queue, Class& of_class, bool blocked) {
 }
 
 // Returns how many workloads became active.
-int64_t QueueManager::Unblock(Queue& queue) {
+int64_t QueueManager::Unblock(Queue& queue, Release release) {
   int64_t count = 0;
-  while (!queue.blocked.empty()) {
-    auto found = queue.classes.find(*queue.blocked.begin());
+  const std::vector<EquivalenceClass> blocked(queue.blocked.begin(), queue.blocked.end());
+  for (const EquivalenceClass& equivalence : blocked) {
+    auto found = queue.classes.find(equivalence);
     Class& of_class = *found->second;
+    if (release == Release::kPlaces && !of_class.places_matter) continue;
     for (const auto& [local_queue, group] : of_class.groups) {
       count += static_cast<int64_t>(group->members.size());
     }
@@ -419,6 +421,8 @@ Place QueueManager::AddOrUpdate(WorkloadInfoPtr info, absl::Time now) {
   Detach(entry);
   entry.info = std::move(info);
   Insert(entry, now);
+  // What it was told before holds no more, so it is judged even where its new class has been.
+  if (matters && entry.group != nullptr) SetBlocked(queue, *entry.group->of_class, false);
   RefreshReady(queue);
   return PlaceOf(key);
 }
@@ -505,6 +509,7 @@ Place QueueManager::Requeue(const ObjectKey& key, const RequeueRequest& request,
   const bool immediate = IsImmediate(request.reason, queue.options.strategy);
   Detach(entry);
   entry.progress = request.scan_progress;
+  entry.places_matter = request.places_matter;
   if (request.reason == RequeueReason::kPendingPreemption) {
     const Entry* former = std::exchange(queue.preemptor, &entry);
     queue.preemptor_generation = entry.popped_generation;
@@ -520,6 +525,7 @@ Place QueueManager::Requeue(const ObjectKey& key, const RequeueRequest& request,
     InsertActive(entry);
     entry.group->of_class->evaluated = &entry;
     entry.group->of_class->block_reason = request.condition_reason;
+    entry.group->of_class->places_matter = request.places_matter;
     SetBlocked(queue, *entry.group->of_class, true);
     RefreshReady(queue);
   } else {
@@ -529,16 +535,19 @@ Place QueueManager::Requeue(const ObjectKey& key, const RequeueRequest& request,
 }
 
 int64_t QueueManager::ReleaseParked(const std::string& cluster_queue, absl::Time now,
-                                    const NamespaceMatches& matches) {
+                                    const NamespaceMatches& matches, Release release) {
   auto found = queues_.find(cluster_queue);
   if (found == queues_.end()) return 0;
   Queue& queue = *found->second;
+  const auto helps = [&](const Entry& entry) {
+    return release == Release::kAll || entry.places_matter;
+  };
   queue.released_cycle = cycle_;
-  queue.waiting = nullptr;
-  int64_t count = Unblock(queue);
+  if (queue.waiting != nullptr && helps(*queue.waiting)) queue.waiting = nullptr;
+  int64_t count = Unblock(queue, release);
   std::vector<Entry*> released;
   for (const auto& [key, entry] : queue.parked) {
-    if (!BackoffOver(*entry->info->workload, now)) continue;
+    if (!helps(*entry) || !BackoffOver(*entry->info->workload, now)) continue;
     if (matches != nullptr && !matches(key.ns)) continue;
     released.push_back(entry);
   }

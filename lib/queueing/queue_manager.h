@@ -89,6 +89,13 @@ struct ScanProgress {
   bool HasUntriedFlavors() const;
 };
 
+// What a release may have changed.
+enum class Release {
+  kAll,
+  // Room on nodes and nothing else: it helps those only whose last answer depended on places.
+  kPlaces,
+};
+
 struct RequeueRequest {
   RequeueReason reason = RequeueReason::kGeneric;
   // The reason of its QuotaReserved condition; equivalent workloads that are passed over show it.
@@ -99,6 +106,8 @@ struct RequeueRequest {
   // Another try would give the same answer: if it goes back to the head it waits there. Flavors
   // that were not tried do not change that; a release while it was in flight does.
   bool hold = false;
+  // Whether more room on nodes alone may change the answer; see Release.
+  bool places_matter = true;
   // What ProgressOf answers from now on.
   std::optional<ScanProgress> scan_progress{};
 };
@@ -179,10 +188,11 @@ class QueueManager {
 
   // Something changed that can help workloads of this ClusterQueue: what is parked becomes active
   // again, except where backoff is not over or the namespace does not match (nullptr: all match).
-  // For a tree of cohorts the caller releases every ClusterQueue of the tree.
+  // For a tree of cohorts the caller releases every ClusterQueue of the tree. After kPlaces what
+  // waits for quota only stays where it is.
   // Returns how many workloads became active.
   int64_t ReleaseParked(const std::string& cluster_queue, absl::Time now,
-                        const NamespaceMatches& matches = nullptr);
+                        const NamespaceMatches& matches = nullptr, Release release = Release::kAll);
 
   // The workload was the last of its ClusterQueue to come back with kPendingPreemption, and its
   // generation is still the one that was evaluated. Stays true while it is parked; in a
@@ -241,7 +251,7 @@ class QueueManager {
   void SetUsage(Queue& queue, Lane& lane);
   const UsageValue& UsageIn(const Queue& queue, const ObjectKey& local_queue) const;
   void Count(Queue& queue, const ObjectKey& local_queue, bool inadmissible, int64_t delta);
-  int64_t Unblock(Queue& queue);
+  int64_t Unblock(Queue& queue, Release release = Release::kAll);
   void ReleaseDue(absl::Time now);
   void RefreshReady(Queue& queue);
   void CheckQueue(const Queue& queue) const;

@@ -21,6 +21,7 @@ struct QueueManager::Entry {
   int64_t popped_generation = 0;  // of the object that was handed out last
   std::optional<absl::Time> due;
   std::optional<ScanProgress> progress;
+  bool places_matter = true;  // to its last answer
 };
 
 struct QueueManager::EntryLess {
@@ -47,6 +48,7 @@ struct QueueManager::Class {
   EquivalenceClass equivalence;
   bool blocked = false;
   std::string block_reason;
+  bool places_matter = true;         // to the answer that blocked it
   const Entry* evaluated = nullptr;  // while it is blocked: the one whose answer did that
   absl::btree_map<ObjectKey, std::unique_ptr<Group>> groups;  // by LocalQueue
 };

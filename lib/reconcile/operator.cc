@@ -211,6 +211,9 @@ void Operator::OnRefused(const InFlight& write, const state::Reply& reply, absl:
   if (write.eviction) world_.ForgetEviction(write.target.key);
   if (reply.code == kNotFound) return;  // the watch tells what became of it
   BlockUntilNewer(write.owner, write.target, now, pause);
+  if (write.waiting == nullptr) return;
+  said_at_.erase(write.target.key);
+  if (!waiting_.contains(write.target.key)) SetWaiting(write.target.key, *write.waiting, now);
 }
 
 void Operator::BlockUntilNewer(const state::Ref& owner, const state::Ref& target, absl::Time now,

@@ -114,6 +114,13 @@ class Operator {
   uint64_t rejected() const { return rejected_; }
 
  private:
+  struct WaitingText {
+    std::string reason;
+    std::string message;
+    std::vector<queueing::PodSetRequests> requests;  // empty: not known here
+    bool gated = false;                              // a closed preemption gate holds it back
+    absl::Time due = absl::InfinitePast();
+  };
   struct InFlight {
     state::Action action;     // without body
     state::Ref target;        // the object written
@@ -123,6 +130,8 @@ class Operator {
     bool admission = false;  // the target is assumed until this is answered
     // The admission itself, where this write goes before it.
     std::shared_ptr<const api::Workload> then_reserve;
+    // What the write says about why it waits, to be said again where it is refused.
+    std::shared_ptr<const WaitingText> waiting;
     bool eviction = false;        // the target counts as on its way out until this is answered
     std::string deleted_version;  // of the target's deletion, if that was seen meanwhile
   };
@@ -134,14 +143,6 @@ class Operator {
     bool migration = false;  // to another flavor, which is no preemption
     absl::Time due = absl::InfinitePast();
   };
-  struct WaitingText {
-    std::string reason;
-    std::string message;
-    std::vector<queueing::PodSetRequests> requests;  // empty: not known here
-    bool gated = false;                              // a closed preemption gate holds it back
-    absl::Time due = absl::InfinitePast();
-  };
-
   // Thousands of these may wait, so the body is text until it is sent.
   struct WaitingEvent {
     state::Action action;

@@ -90,6 +90,7 @@ absl::Time Operator::SayWhyWaiting(const ObjectKey& key, const WaitingText& text
                                  detail.empty() ? text.message : text.message + ". " + detail));
   }
   Send(WorkloadStatusAction(world_, std::move(next), now, true), ref, std::move(notes));
+  in_flight_.rbegin()->second.waiting = std::make_shared<const WaitingText>(text);
   return kDone;
 }
 

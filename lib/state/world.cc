@@ -416,7 +416,7 @@ std::optional<absl::Time> World::NextRelease() const {
 void World::RunReleases(absl::Time now) {
   absl::erase_if(later_, [&](const auto& entry) {
     if (entry.second > now) return false;
-    releases_.insert(entry.first);
+    place_releases_.insert(entry.first);
     return true;
   });
   EndProtections(now);
@@ -425,11 +425,15 @@ void World::RunReleases(absl::Time now) {
     if (released.contains(name)) continue;
     for (std::string& member : ReleasedWith(name)) released.insert(std::move(member));
   }
-  for (const std::string& name : released) {
-    const std::shared_ptr<const api::ClusterQueue> cluster_queue = cluster_queues_.Find({"", name});
-    if (cluster_queue == nullptr) continue;
-    queues_.ReleaseParked(name, now,
-                          [&](const std::string& ns) { return NamespaceAllowed(name, ns); });
+  const auto release = [&](const std::string& name, queueing::Release what) {
+    if (cluster_queues_.Find({"", name}) == nullptr) return;
+    queues_.ReleaseParked(
+        name, now, [&](const std::string& ns) { return NamespaceAllowed(name, ns); }, what);
+  };
+  for (const std::string& name : released) release(name, queueing::Release::kAll);
+  for (const std::string& name : std::exchange(place_releases_, {})) {
+    if (released.contains(name) || snapshot_.tree.InCycle(name)) continue;
+    release(name, queueing::Release::kPlaces);
   }
 }
 

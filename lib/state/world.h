@@ -213,7 +213,7 @@ class World {
   Refs TakeCounted() { return std::exchange(counted_, {}); }
   // Moves workloads whose chances changed since the last call back into their queues.
   void RunReleases(absl::Time now);
-  bool HasReleases() const { return !releases_.empty(); }
+  bool HasReleases() const { return !releases_.empty() || !place_releases_.empty(); }
   // When such a move is due that waits for others to come together.
   std::optional<absl::Time> NextRelease() const;
   // When a minimum runtime ends, after which RunReleases has something to do; InfiniteFuture: none.
@@ -393,6 +393,8 @@ class World {
   absl::btree_map<ObjectKey, QueueTotals> local_queue_totals_;
   absl::btree_map<std::string, QueueActivity> activity_;
   absl::btree_set<std::string> releases_;  // ClusterQueues whose parked workloads may fit now
+  // ClusterQueues of flavors with more room on nodes: for what found no places there.
+  absl::btree_set<std::string> place_releases_;
   absl::btree_map<std::string, absl::Time> later_;  // the same, from these instants on
 
   using OwnerKey = std::tuple<std::string, std::string, std::string>;  // namespace, kind, name

@@ -95,7 +95,15 @@ void World::FollowFlavor(const std::string& name, const api::ResourceFlavor* now
 }
 
 void World::FollowTopology(const std::string& name, const api::Topology* now, absl::Time time) {
-  if (topology_ != nullptr) Wake(topology_->TopologyChanged(name, now), time);
+  if (topology_ == nullptr) return;
+  const TopologyFeed::Wake wake = topology_->TopologyChanged(name, now);
+  Wake(wake, time);
+  // Which flavors can serve a workload at all depends on the levels.
+  for (const FlavorName& flavor : wake.flavors) {
+    if (const auto users = by_flavor_.find(flavor); users != by_flavor_.end()) {
+      releases_.insert(users->second.begin(), users->second.end());
+    }
+  }
 }
 
 void World::FollowPlaces(const ObjectKey& key, const api::Workload* counted) {
@@ -113,7 +121,7 @@ void World::Wake(const TopologyFeed::Wake& wake, absl::Time now) {
     snapshot_.history.NoteEvent();
     for (const std::string& queue : users->second) {
       if (wake.delay == absl::ZeroDuration()) {
-        releases_.insert(queue);
+        place_releases_.insert(queue);
       } else {
         const auto [entry, added] = later_.emplace(queue, now + wake.delay);
         if (!added) entry->second = std::min(entry->second, now + wake.delay);

@@ -153,6 +153,59 @@ TEST_CASE("a strict queue is held by its head and does not spin") {
   CHECK(HeadNames(queues).empty());
 }
 
+TEST_CASE("more room on nodes helps those only that found no places") {
+  const auto back = [](QueueManager& queues, const char* name, RequeueReason reason,
+                       bool places_matter) {
+    RequeueRequest request;
+    request.reason = reason;
+    request.condition_reason = "WaitingForQuota";
+    request.places_matter = places_matter;
+    return queues.Requeue(Key(name), request, At(0));
+  };
+  const auto release = [](QueueManager& queues, Release what) {
+    return queues.ReleaseParked("cq", At(0), nullptr, what);
+  };
+  QueueManager queues;
+  SECTION("classes that wait") {
+    queues.AddClusterQueue("cq", kBestEffort);
+    queues.AddOrUpdate(Info(Pending("quota", 1, "8")), At(0));
+    queues.AddOrUpdate(Info(Pending("places", 2, "4")), At(0));
+    CHECK(HeadNames(queues) == Names{"quota"});
+    back(queues, "quota", RequeueReason::kNoFit, false);
+    CHECK(HeadNames(queues) == Names{"places"});
+    back(queues, "places", RequeueReason::kNoFit, true);
+    CHECK(HeadNames(queues).empty());
+    CHECK(release(queues, Release::kPlaces) == 1);
+    CHECK(HeadNames(queues) == Names{"places"});
+    back(queues, "places", RequeueReason::kNoFit, true);
+    CHECK(HeadNames(queues).empty());
+    CHECK(release(queues, Release::kAll) == 2);
+    CHECK(HeadNames(queues) == Names{"quota"});
+  }
+  SECTION("one that is parked by itself") {
+    queues.AddClusterQueue("cq", kBestEffort);
+    queues.AddOrUpdate(Info(Pending("w1", 1)), At(0));
+    CHECK(HeadNames(queues) == Names{"w1"});
+    const bool matters = GENERATE(false, true);
+    CHECK(back(queues, "w1", RequeueReason::kGeneric, matters) == Place::kParked);
+    CHECK(release(queues, Release::kPlaces) == (matters ? 1 : 0));
+    CHECK(HeadNames(queues) == (matters ? Names{"w1"} : Names()));
+  }
+  SECTION("a head that waits") {
+    queues.AddClusterQueue("cq", kStrict);
+    queues.AddOrUpdate(Info(Pending("w1", 1)), At(0));
+    CHECK(HeadNames(queues) == Names{"w1"});
+    const bool matters = GENERATE(false, true);
+    back(queues, "w1", RequeueReason::kNoFit, matters);
+    CHECK(HeadNames(queues).empty());
+    release(queues, Release::kPlaces);
+    CHECK(HeadNames(queues) == (matters ? Names{"w1"} : Names()));
+    if (matters) back(queues, "w1", RequeueReason::kNoFit, matters);
+    release(queues, Release::kAll);
+    CHECK(HeadNames(queues) == Names{"w1"});
+  }
+}
+
 TEST_CASE("a namespace that does not match parks in both strategies") {
   const ClusterQueueOptions options = GENERATE(kStrict, kBestEffort);
   QueueManager queues;

@@ -145,6 +145,28 @@ TEST_CASE("A lost answer keeps the quota until the end of the pause, then it is 
   CHECK(f.sink.Of(Kind::kWorkload).size() == 1);
 }
 
+TEST_CASE("Why a Workload waits is said again where the write of it was refused") {
+  Fixture f;
+  f.Pending("a", "9");
+  f.controller.Run(f.now);
+  const auto writes = f.sink.Of(Kind::kWorkload);
+  REQUIRE(writes.size() == 1);
+  const int code = GENERATE(0, 409, 429, 500);
+  CAPTURE(code);
+  f.sink.actions.clear();
+  f.Reply(writes[0], code);
+  f.controller.Run(f.now);
+  CHECK(f.sink.Of(Kind::kWorkload).empty());  // not at once
+  f.now += absl::Minutes(1);
+  f.controller.Run(f.now);
+  f.controller.Run(f.now);
+  const auto again = f.sink.Of(Kind::kWorkload);
+  REQUIRE(again.size() == 1);
+  const Json* conditions = again[0].body.Find("status", "conditions");
+  REQUIRE(conditions != nullptr);
+  CHECK(conditions->AsArray()[0].GetString("status") == "False");
+}
+
 TEST_CASE("A reply brings back nothing that is deleted, but shows what was made again") {
   const auto object = [](const char* version) {
     return api::Encode(
