@@ -360,11 +360,13 @@ void Operator::FireTimers(absl::Time now) {
 
 void Operator::Record(const Note& note, absl::Time now) {
   if (!leading_) return;
-  std::optional<state::Action> action = recorder_.Record(note, now);
   const bool routine =
       !note.warning && (note.reason == api::kQuotaReserved || note.reason == api::kAdmitted);
   const size_t most = routine ? options_.max_routine_events : options_.max_waiting_events;
-  if (!action || events_.size() >= most) return;
+  // Not recorded either: the next one like it must make the event that a series needs.
+  if (events_.size() >= most) return;
+  std::optional<state::Action> action = recorder_.Record(note, now);
+  if (!action) return;
   std::string body = std::exchange(action->body, api::Json()).Text();
   events_.push_back({*std::move(action), std::move(body)});
 }

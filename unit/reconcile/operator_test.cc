@@ -20,6 +20,7 @@ struct Sink : state::ActionSink {
   void Submit(state::Action action) override {
     if (action.kind == Kind::kEvent) {
       ++events;
+      event_actions.push_back(std::move(action));
     } else {
       actions.push_back(std::move(action));
     }
@@ -34,11 +35,13 @@ struct Sink : state::ActionSink {
   }
   std::vector<state::Action> actions;
   int events = 0;
+  std::vector<state::Action> event_actions;
 };
 
 class Fixture {
  public:
-  explicit Fixture(bool leading = true) : controller(settings, {}, sink, nullptr) {
+  explicit Fixture(bool leading = true, const OperatorOptions& options = {})
+      : controller(settings, options, sink, nullptr) {
     List(Kind::kNamespace, {api::Encode(build::Namespace("ns").Get())});
     List(Kind::kResourceFlavor,
          {api::Encode(build::Flavor("default").Finalizer("kueue.x-k8s.io/resource-in-use").Get())});
@@ -220,6 +223,38 @@ TEST_CASE("Repeated notes become a series, and one object cannot flood the API s
   }
   CHECK(written <= 25);
   CHECK(recorder.dropped() > 0);
+}
+
+TEST_CASE("An event that found no room is made by the next note like it") {
+  OperatorOptions options;
+  options.max_waiting_events = 1;
+  Fixture f(true, options);
+  const auto reject = [&](const char* name, const char* field) {
+    Json job = api::Encode(build::Job(name).Queue("q").Uid(name).ResourceVersion("5").Get());
+    job["spec"].Set(field, "many");
+    f.controller.Step(ObjectEvent{Type::kUpsert, Kind::kJob, job}, f.now);
+  };
+  std::vector<state::Verb> verbs;
+  const auto run = [&] {
+    f.now += absl::Seconds(1);
+    f.controller.Run(f.now);
+    for (const auto* actions : {&f.sink.actions, &f.sink.event_actions}) {
+      for (const state::Action& action : *actions) f.Reply(action, 200);
+    }
+    for (const state::Action& action : f.sink.event_actions) verbs.push_back(action.verb);
+    f.sink.actions.clear();
+    f.sink.event_actions.clear();
+  };
+  run();
+  reject("a", "parallelism");
+  reject("b", "parallelism");  // there is no room for this one
+  run();
+  reject("b", "completions");
+  run();
+  reject("b", "parallelism");
+  run();
+  const std::vector<state::Verb> made(3, state::Verb::kCreate);
+  CHECK(verbs == made);
 }
 
 // What cannot be read is still there: nothing may be concluded from its silence.
