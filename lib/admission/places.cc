@@ -55,6 +55,22 @@ void DoesNotFit(flavor::Assignment& assignment, flavor::PodSetAssignment& pod_se
   assignment.cause = std::max(assignment.cause, flavor::Cause::kTopologyPlacementFailed);
 }
 
+constexpr char kFixedCannotGrow[] =
+    "pods that must be kept together, or are if possible, cannot be placed in several steps: an "
+    "elastic workload changes its size only with an unconstrained topology";
+
+// The pod set of a slice whose pods cannot be told where the ones that run are.
+flavor::PodSetAssignment* FindFixed(flavor::Assignment& assignment,
+                                    const topology::WorkloadRequest& request) {
+  for (const topology::PodSetRequest& one : request.pod_sets) {
+    const bool fixed = !one.topology.required.empty() || !one.topology.preferred.empty();
+    if (one.previous_kind == topology::Previous::kResize && fixed) {
+      return FindPodSet(assignment, one.name);
+    }
+  }
+  return nullptr;
+}
+
 }  // namespace
 
 Places::Places(const Snapshot& snapshot, absl::Time now)
@@ -87,7 +103,15 @@ Place Places::Decide(const queueing::WorkloadInfo& info,
   place.request = std::move(question.request);
   Delay(info, place);
   if (!place.wanted()) return place;
-  if (replaced != nullptr) AskResize(*replaced, place);
+  if (replaced != nullptr) {
+    AskResize(*replaced, place);
+    if (flavor::PodSetAssignment* pod_set = FindFixed(assignment, place.request)) {
+      pod_set->error = kFixedCannotGrow;
+      DoesNotFit(assignment, *pod_set);
+      place.request.pod_sets.clear();
+      return place;
+    }
+  }
   flavor::TopologyOutcome outcome =
       flavor::DecideTopology(*placer_, place.request, assignment.mode);
   flavor::PodSetAssignment* failed = FindPodSet(assignment, outcome.failed_pod_set);
@@ -113,10 +137,10 @@ void Places::Delay(const queueing::WorkloadInfo& info, Place& place) const {
   });
 }
 
-// Pods of the slice before stay where they are.
+// Pods of the slice before run, and nobody can move them: whatever the gate
+// ElasticJobsViaWorkloadSlicesWithTAS says, they stay where they are and count once, there.
 void Places::AskResize(const preemption::ReservedWorkload& replaced, Place& place) const {
   if (const topology::WorkloadUsage* usage = UsageOf(replaced)) place.held = *usage;
-  if (!snapshot_.options.elastic_places) return;
   for (topology::PodSetRequest& pod_set : place.request.pod_sets) {
     for (const api::PodSetAssignment& old :
          replaced.workload->status.admission->pod_set_assignments) {

@@ -25,7 +25,9 @@ constexpr GateInfo kGates[] = {
     {"DeferRayServiceFinalizationForRedisCleanup", Stage::kBeta, true, Support::kNotYet, ""},
     {"DisableWaitForPodsReady", Stage::kAlpha, false, Support::kSwitch, ""},
     {"ElasticJobsViaWorkloadSlices", Stage::kBeta, true, Support::kSwitch, ""},
-    {"ElasticJobsViaWorkloadSlicesWithTAS", Stage::kAlpha, false, Support::kSwitch,
+    // Pods that run keep their places with either value: to place them anew, as if they had not
+    // started, would only make the books say what is not so.
+    {"ElasticJobsViaWorkloadSlicesWithTAS", Stage::kAlpha, false, Support::kNoEffect,
      "ElasticJobsViaWorkloadSlices,TopologyAwareScheduling"},
     {"FailureRecoveryPolicy", Stage::kAlpha, false, Support::kNotYet, ""},
     {"FairSharingPreemptWithinNominal", Stage::kBeta, true, Support::kSwitch, ""},
