@@ -115,7 +115,7 @@ std::optional<int32_t> MinCount(const api::Job& job) {
   const std::string text = job.metadata.Annotation(api::kJobMinParallelism);
   std::optional<int32_t> count = text.empty() ? std::nullopt : ParseInt32(text);
   // With fewer pods than its own gang asks for the Job would wait for ever.
-  if (count && !GangOf(job).ours) count = std::max(*count, ExplicitMinCount(job).value_or(0));
+  if (count) count = std::max(*count, GangOf(job).minimum.value_or(0));
   return count;
 }
 

@@ -37,14 +37,16 @@ Gang GangOf(const api::Job& job) {
   const std::string mode = job.metadata.Annotation(api::kGangMode);
   const std::string& named = job.spec.pod_template.spec->scheduling_group;
   const bool by_job = job.spec.scheduling.has_value();
+  if (mode != kModeJobScheduling) gang.minimum = ExplicitMinCount(job);
   if (!named.empty()) {
-    gang.ours = mode == kModePodGroup;
+    gang.basic = mode == kModeBasicPodGroup;
+    gang.ours = gang.basic || mode == kModePodGroup;
     gang.form = gang.ours ? GangForm::kOwn : GangForm::kForeign;
     gang.pod_group = {job.metadata.ns, named};
   } else if (by_job && job.spec.scheduling->policy.gang) {
     gang.form = GangForm::kJobController;
     gang.ours = mode == kModeJobScheduling;
-  } else if (!mode.empty() && !by_job) {
+  } else if (!mode.empty() && mode != kModeBasicPodGroup && !by_job) {
     gang.form = GangForm::kFallback;
     gang.ours = true;
     if (mode == kModeJobScheduling) gang.lost = "spec.scheduling";
@@ -70,7 +72,7 @@ std::optional<int32_t> ExplicitMinCount(const api::Job& job) {
 
 std::optional<int32_t> DeclaredMinimum(const api::Job& job) {
   if (const auto partial = MinParallelism(job)) return partial;
-  return GangOf(job).ours ? std::nullopt : ExplicitMinCount(job);
+  return GangOf(job).minimum;
 }
 
 std::optional<OnGangBroken> ParseOnGangBroken(const std::string& text) {
@@ -121,9 +123,13 @@ Json PodGroupBody(const NewPodGroup& group) {
   object.metadata.name = group.key.name;
   object.metadata.ns = group.key.ns;
   object.metadata.owner_references = {group.owner};
-  object.policy.gang = api::GangPolicy{group.min_count};
-  // A part of a gang is of no use, so kube-scheduler must not take a part of it away either.
-  object.disruption_mode = api::DisruptionMode{std::nullopt, api::Marker{}};
+  if (group.min_count) {
+    object.policy.gang = api::GangPolicy{group.min_count};
+    object.disruption_mode = group.disruption_mode;
+  } else {
+    object.policy.basic = api::Marker{};
+  }
+  object.topology = group.topology;
   object.priority_class_name = group.priority_class_name;
   object.preemption_policy = group.preemption_policy;
   return api::Encode(object);

@@ -16,6 +16,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "api/core_types.h"
 
@@ -25,6 +26,8 @@ namespace sluice::jobs {
 inline constexpr char kModeJobScheduling[] = "JobScheduling";
 inline constexpr char kModePodGroup[] = "PodGroup";
 inline constexpr char kModeFallback[] = "Fallback";  // the cluster has no native gangs
+// No gang: its pods are in a PodGroup of ours only because the Job controller could not make one.
+inline constexpr char kModeBasicPodGroup[] = "BasicPodGroup";
 
 enum class GangForm {
   kNone,
@@ -36,8 +39,12 @@ enum class GangForm {
 
 struct Gang {
   GangForm form = GangForm::kNone;
-  // We asked for it, so its minimum follows what we decide; else it is the user's.
+  // We asked for it; else the user did.
   bool ours = false;
+  bool basic = false;  // kOwn: a PodGroup without a minimum, for pods that are no gang
+  // The least number of pods that the user's own spec.scheduling asks for; the minimum of any other
+  // gang follows what we decide.
+  std::optional<int32_t> minimum;
   ObjectKey pod_group;  // kOwn and kForeign
   // The API server has dropped what was asked for; "" when it has not.
   std::string lost;
@@ -78,7 +85,11 @@ std::string RefusalOfParent(const api::PodGroup& group);
 // The PodGroup of a gang, to be created.
 struct NewPodGroup {
   ObjectKey key;
-  int32_t min_count = 1;
+  std::optional<int32_t> min_count = 1;  // nullopt: its pods are no gang
+  std::vector<api::TopologyConstraint> topology;
+  // A part of a gang is of no use, so kube-scheduler must not take a part of it away either.
+  std::optional<api::DisruptionMode> disruption_mode =
+      api::DisruptionMode{std::nullopt, api::Marker{}};
   // The group's priority must be that of its pods, and is resolved from the class by the server.
   std::string priority_class_name;
   // What the class says about preemption, as jobs::PreemptionPolicyOf gives it. It has to be said:

@@ -471,7 +471,7 @@ class JobPass {
     write.notes.push_back(
         JobNote(job_, false, "Started",
                 "Admitted by clusterQueue " + workload_->status.admission->cluster_queue));
-    for (Note& note : gang_.StartNotes()) write.notes.push_back(std::move(note));
+    for (Note& note : gang_.StartNotes(*workload_)) write.notes.push_back(std::move(note));
   }
 
   void NotePendingChecks() {

@@ -6,8 +6,10 @@
 #include <algorithm>
 
 #include "api/names.h"
+#include "jobs/construct.h"
 #include "jobs/job_kind.h"
 #include "reconcile/job_slices.h"
+#include "reconcile/reconcilers.h"
 
 namespace sluice::reconcile {
 
@@ -55,6 +57,12 @@ bool JobGang::KeepOwnGroup(int32_t wanted, bool exact, Plan& plan) const {
   OwnPodGroup own;
   own.group.key = gang_.pod_group;
   own.group.min_count = wanted;
+  if (gang_.basic) own.group.min_count.reset();
+  // The user's own wish goes from the Job into the PodGroup as the Job controller would take it.
+  if (job_.spec.scheduling) {
+    own.group.topology = job_.spec.scheduling->topology;
+    own.group.disruption_mode = job_.spec.scheduling->disruption_mode;
+  }
   own.group.priority_class_name = job_.spec.pod_template.spec->priority_class_name;
   own.group.owner = {
       BatchJob::kApiVersion, BatchJob::kKind, job_.metadata.name, job_.metadata.uid, true, true};
@@ -62,9 +70,14 @@ bool JobGang::KeepOwnGroup(int32_t wanted, bool exact, Plan& plan) const {
   return KeepPodGroup(world_, own, exact, now_, plan);
 }
 
+// Of so many pods the gang asks for all, or for as many as the user says.
+int32_t JobGang::Minimum(int32_t live) const {
+  return std::max(1, std::min(live, gang_.minimum.value_or(live)));
+}
+
 bool JobGang::Prepare(int32_t count, Plan& plan) const {
   if (gang_.form != GangForm::kOwn) return false;
-  return KeepOwnGroup(std::max(1, std::min(count, jobs::PodsToRun(job_))), true, plan);
+  return KeepOwnGroup(Minimum(std::min(count, jobs::PodsToRun(job_))), true, plan);
 }
 
 // Pods of an elastic Job for which there is no quota yet are not missed.
@@ -80,7 +93,7 @@ int32_t JobGang::Live(const api::Workload& workload) const {
 bool JobGang::Grow(const api::Workload& slice, Plan& plan) const {
   const int32_t live = Live(slice);
   if (gang_.form != GangForm::kOwn || live < 1 || WasWhole(slice, now_)) return false;
-  return KeepOwnGroup(live, true, plan);
+  return KeepOwnGroup(Minimum(live), true, plan);
 }
 
 // The API server refuses a minimum above the parallelism, so both go into one write.
@@ -93,14 +106,34 @@ void JobGang::AddToStart(int32_t count, Json& body) const {
                                                              static_cast<int64_t>(wanted));
 }
 
-std::vector<Note> JobGang::StartNotes() const {
+// With the feature gate WorkloadWithJob the Job controller makes a PodGroup for every Job that has
+// no owner, and cannot for pods that never preempt; see the webhook, which helps where it can.
+bool JobGang::JobControllerIsRefused() const {
+  const api::PodSpec& pod = *job_.spec.pod_template.spec;
+  return world_.features().job_scheduling && pod.scheduling_group.empty() &&
+         job_.metadata.Controller() == nullptr &&
+         !jobs::PreemptionPolicyOf(world_, pod.priority_class_name).empty();
+}
+
+std::vector<Note> JobGang::StartNotes(const api::Workload& workload) const {
   const char* one_by_one = "kube-scheduler places its pods one by one";
   if (!gang_.lost.empty()) {
     return {MakeNote(true, "GangFieldDropped",
                      fmt::format("The API server dropped {}: {}", gang_.lost, one_by_one))};
   }
+  if (JobControllerIsRefused()) {
+    const std::string text = fmt::format(
+        "The Job controller's PodGroup for the pods is refused where the API server has the "
+        "feature "
+        "gate PodGroupPreemptionPolicy, since it does not say that PriorityClass {} never "
+        "preempts; "
+        "then there are no pods",
+        job_.spec.pod_template.spec->priority_class_name);
+    return {MakeNote(true, "PodGroupForbidden", text),
+            WorkloadNote(workload, BatchJob::kEventSource, true, "PodGroupForbidden", text)};
+  }
   if (gang_.form == GangForm::kFallback ||
-      (gang_.form == GangForm::kOwn && !world_.features().pod_groups)) {
+      (gang_.form == GangForm::kOwn && !gang_.basic && !world_.features().pod_groups)) {
     return {MakeNote(true, "GangFallback",
                      fmt::format("The cluster does not serve PodGroups: {}", one_by_one))};
   }
@@ -136,8 +169,9 @@ bool JobGang::KeepMinimum(const api::Workload& workload, Plan& plan) const {
   if (!own && !(gang_.form == GangForm::kJobController && gang_.ours)) return false;
   const int32_t live = Live(workload);
   if (live < 1) return false;
-  int32_t wanted = live;
+  int32_t wanted = Minimum(live);
   if (own && group_ == nullptr) return KeepOwnGroup(wanted, false, plan);
+  if (gang_.basic) return false;
   const int32_t parallelism = job_.spec.parallelism.value_or(1);
   const int32_t have = own ? (group_->policy.gang ? group_->policy.gang->min_count.value_or(0) : 0)
                            : jobs::ExplicitMinCount(job_).value_or(parallelism);
@@ -147,8 +181,8 @@ bool JobGang::KeepMinimum(const api::Workload& workload, Plan& plan) const {
   } else {
     if (jobs::OnGangBrokenOf(job_.metadata) == jobs::OnGangBroken::kShrink &&
         WasWhole(workload, now_)) {
-      const int32_t floor = std::min(live, jobs::DeclaredMinimum(job_).value_or(live));
-      wanted = std::max(1, std::clamp(running, floor, live));
+      const int32_t floor = std::min(wanted, jobs::DeclaredMinimum(job_).value_or(wanted));
+      wanted = std::max(1, std::clamp(running, floor, wanted));
     }
     if (have <= wanted) return false;
   }

@@ -36,8 +36,8 @@ class JobGang {
   bool Prepare(int32_t count, Plan& plan) const;
   // What belongs into the patch that starts the Job.
   void AddToStart(int32_t count, api::Json& body) const;
-  // What a user should know who sees the Job start.
-  std::vector<Note> StartNotes() const;
+  // What a user should know who sees the Job of this Workload start.
+  std::vector<Note> StartNotes(const api::Workload& workload) const;
 
   // Of a Job that runs what this Workload has quota for. True when a write was planned.
   bool Watch(const api::Workload& workload, Plan& plan) const;
@@ -50,6 +50,8 @@ class JobGang {
 
  private:
   bool IsGang() const;
+  bool JobControllerIsRefused() const;
+  int32_t Minimum(int32_t live) const;
   int32_t Live(const api::Workload& workload) const;
   GangState State(const api::Workload& workload) const;
   bool KeepMinimum(const api::Workload& workload, Plan& plan) const;

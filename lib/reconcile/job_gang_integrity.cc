@@ -14,15 +14,14 @@ bool JobGang::IsGang() const {
   if (gang_.form == jobs::GangForm::kForeign) {
     return group_ != nullptr && group_->policy.gang.has_value();
   }
-  return gang_.form != jobs::GangForm::kNone;
+  return gang_.form != jobs::GangForm::kNone && !gang_.basic;
 }
 
 GangState JobGang::State(const api::Workload& workload) const {
   GangState state;
   state.live = Live(workload);
   state.running = jobs::PodsRunning(job_);
-  std::optional<int32_t> minimum;
-  if (!gang_.ours) minimum = jobs::ExplicitMinCount(job_);
+  std::optional<int32_t> minimum = gang_.minimum;
   if (gang_.form == jobs::GangForm::kForeign && group_ != nullptr && group_->policy.gang) {
     minimum = group_->policy.gang->min_count;
   }

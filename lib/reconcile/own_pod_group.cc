@@ -78,12 +78,13 @@ bool KeepPodGroup(const state::World& world, const OwnPodGroup& own, bool exact,
     plan.RecheckAt(now + absl::Seconds(1));
     return exact;
   }
-  const int32_t wanted = own.group.min_count;
+  const std::optional<int32_t> wanted = own.group.min_count;
   const auto group = world.pod_groups().Find(key);
   if (group == nullptr) {
     Note note = own.about;
     note.reason = "CreatedPodGroup";
-    note.message = fmt::format("Created PodGroup {} for {} pods", key.name, wanted);
+    note.message = "Created PodGroup " + key.name;
+    if (wanted) note.message += fmt::format(" for {} pods", *wanted);
     jobs::NewPodGroup made = own.group;
     made.preemption_policy = jobs::PreemptionPolicyOf(world, made.priority_class_name);
     plan.Add(CreateAction(api::Kind::kPodGroup, key, jobs::PodGroupBody(made)))
@@ -92,8 +93,10 @@ bool KeepPodGroup(const state::World& world, const OwnPodGroup& own, bool exact,
   }
   // Its name is free again when the last pod of its former life is gone.
   if (group->metadata.Deleting() && !own.going_is_fine) return exact;
-  if (!group->policy.gang || group->policy.gang->min_count.value_or(0) == wanted) return false;
-  api::Json body = jobs::MinCountPatch(wanted);
+  if (!group->policy.gang || !wanted || group->policy.gang->min_count.value_or(0) == *wanted) {
+    return false;
+  }
+  api::Json body = jobs::MinCountPatch(*wanted);
   body["metadata"].Set("uid", group->metadata.uid);
   plan.Add(MergePatchAction(api::Kind::kPodGroup, key, "", std::move(body), ""));
   return true;

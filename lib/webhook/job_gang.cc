@@ -55,13 +55,28 @@ bool NameFits(const api::Job& job) {
   return jobs::NameFitsJobController(BaseName(job) + part);
 }
 
+bool IsRoot(const api::Job& job) { return job.metadata.Controller() == nullptr; }
+
+bool NeverPreempts(const View& view, const api::Job& job) {
+  return view.never_preempting.Contains(job.spec.pod_template.spec->priority_class_name);
+}
+
 // The Job controller does not copy the preemption policy of the pods' class into the PodGroup, and
 // the API server (feature gate PodGroupPreemptionPolicy) refuses one that differs from the class.
 // Of an elastic Job it asks for all pods, also for those that have no quota yet.
 bool JobControllerTakes(const View& view, const api::Job& job) {
-  const std::string& priority_class = job.spec.pod_template.spec->priority_class_name;
-  return NameFits(job) && !IsElasticJob(view, job.metadata) &&
-         !view.never_preempting.Contains(priority_class);
+  return NameFits(job) && !IsElasticJob(view, job.metadata) && !NeverPreempts(view, job);
+}
+
+// With spec.scheduling of its own, or with none, the Job controller makes a PodGroup for every Job
+// that has no owner; where it cannot, the Job has no pods. A PodGroup of ours can say all that the
+// Job does except for claims of devices.
+bool NeedsOwnGroup(const View& view, const Json& object, const api::Job& job) {
+  const Json* claims = object.Find("spec", "scheduling", "resourceClaims");
+  return view.features.job_scheduling && view.features.pod_groups && IsRoot(job) &&
+         job.spec.pod_template.spec->scheduling_group.empty() &&
+         (NeverPreempts(view, job) || !NameFits(job)) &&
+         (claims == nullptr || !claims->IsArray() || claims->AsArray().empty());
 }
 
 void AddMode(const Json& object, const char* mode, PatchOps* ops) {
@@ -123,26 +138,50 @@ void Warn(const Request& request, const View& view, const api::Job& job) {
           "{}: kube-scheduler will place the pods one by one: {}", api::kNativeGang, why));
     }
   }
-  const bool root = job.metadata.Controller() == nullptr;
   const bool grouped_by_template = !job.spec.pod_template.spec->scheduling_group.empty();
-  if (view.features.job_scheduling && root && !grouped_by_template && !NameFits(job)) {
+  if (!view.features.job_scheduling || !IsRoot(job) || grouped_by_template) return;
+  if (!NameFits(job)) {
     request.warnings->push_back(
         "metadata.name: with the feature gate WorkloadWithJob the Job controller makes no pods for "
         "a Job whose name has a dot or more than 57 characters");
+  }
+  if (NeverPreempts(view, job)) {
+    request.warnings->push_back(
+        "spec.template.spec.priorityClassName: where the API server has the feature gate "
+        "PodGroupPreemptionPolicy, it refuses the PodGroup that the Job controller makes for pods "
+        "whose class never preempts, and then there are no pods; a PodGroup of your own, named in "
+        "spec.template.spec.schedulingGroup, can say so");
   }
 }
 
 }  // namespace
 
+namespace {
+
+// A request has a UID of its own; the Job's is not known yet, and its name perhaps neither.
+void AddOwnGroup(const Request& request, const api::Job& job, const char* mode, PatchOps* ops) {
+  const std::string name = jobs::PodGroupName(
+      BaseName(job), fmt::format("{}\n{}\n{}", request.ns, BaseName(job), request.uid));
+  ops->push_back(
+      AddOp("/spec/template/spec/schedulingGroup", Json::MakeObject({{"podGroupName", name}})));
+  AddMode(*request.object, mode, ops);
+}
+
+}  // namespace
+
 void AddNativeGang(const Request& request, const View& view, const api::Job& job, PatchOps* ops) {
-  if (!Wanted(view, job) || AlreadyGrouped(job) ||
-      !job.metadata.Annotation(api::kGangMode).empty() ||
+  if (!job.metadata.Annotation(api::kGangMode).empty() ||
       !Obstacle(view, job, request.ns).empty()) {
     return;
   }
   const Json& object = *request.object;
   if (object.Find("spec", "template", "spec") == nullptr || object.Find("metadata") == nullptr) {
     return;  // refused anyway
+  }
+  if (!Wanted(view, job) || AlreadyGrouped(job)) {
+    if (!NeedsOwnGroup(view, object, job)) return;
+    const bool gang = job.spec.scheduling && job.spec.scheduling->policy.gang;
+    return AddOwnGroup(request, job, gang ? jobs::kModePodGroup : jobs::kModeBasicPodGroup, ops);
   }
   if (view.features.job_scheduling && JobControllerTakes(view, job)) {
     const Json policy = Json::MakeObject({{"gang", Json::MakeObject()}});
@@ -151,12 +190,7 @@ void AddNativeGang(const Request& request, const View& view, const api::Job& job
                                                                {"disruptionMode", mode}})));
     AddMode(object, jobs::kModeJobScheduling, ops);
   } else if (view.features.pod_groups) {
-    // A request has a UID of its own; the Job's is not known yet, and its name perhaps neither.
-    const std::string name = jobs::PodGroupName(
-        BaseName(job), fmt::format("{}\n{}\n{}", request.ns, BaseName(job), request.uid));
-    ops->push_back(
-        AddOp("/spec/template/spec/schedulingGroup", Json::MakeObject({{"podGroupName", name}})));
-    AddMode(object, jobs::kModePodGroup, ops);
+    AddOwnGroup(request, job, jobs::kModePodGroup, ops);
   } else {
     AddMode(object, jobs::kModeFallback, ops);
   }

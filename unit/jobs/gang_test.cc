@@ -123,6 +123,24 @@ TEST_CASE("The PodGroup of a gang") {
   CHECK(decoded->preemption_policy.empty());
   group.preemption_policy = "Never";
   CHECK(PodGroupBody(group).GetString("spec", "preemptionPolicy") == "Never");
+  group.min_count.reset();
+  group.topology = {{"rack"}};
+  const api::Json basic = PodGroupBody(group);
+  CHECK(basic.Find("spec", "schedulingPolicy")->Has("basic"));
+  CHECK_FALSE(basic.Find("spec")->Has("disruptionMode"));
+  CHECK(basic.Find("spec", "schedulingConstraints", "topology")->AsArray().size() == 1);
+}
+
+TEST_CASE("A gang that the user asked for keeps its minimum in a PodGroup of ours") {
+  api::Job job = WithMode(kModePodGroup);
+  SetGang(job, 3);
+  job.spec.pod_template.spec->scheduling_group = "g";
+  CHECK(GangOf(job).form == GangForm::kOwn);
+  CHECK(GangOf(job).minimum == 3);
+  CHECK(DeclaredMinimum(job) == 3);
+  job.metadata.annotations[api::kGangMode] = kModeBasicPodGroup;
+  CHECK(GangOf(job).basic);
+  CHECK(GangOf(WithMode(kModeBasicPodGroup)).form == GangForm::kNone);
 }
 
 TEST_CASE("Partial admission never goes below the user's own gang") {

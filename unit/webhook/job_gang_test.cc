@@ -99,6 +99,37 @@ TEST_CASE("Pods that never preempt are in a PodGroup of ours, which can say so")
   CHECK(Mode(Defaulted(J(kBase), v.view)) == "PodGroup");
 }
 
+TEST_CASE(
+    "Where the Job controller could make no PodGroup, a Job's own wish is met by one of ours") {
+  GangView v({true, true});
+  v.view.never_preempting.classes = {"polite"};
+  const std::string no_wish = "{'metadata': {'annotations': null}, 'spec': {";
+  const std::string polite = "'template': {'spec': {'priorityClassName': 'polite'}}";
+  const auto with = [&](const std::string& spec) { return With(J(kBase), no_wish + spec + "}}"); };
+  const std::string own = "'scheduling': {'schedulingPolicy': {'gang': {'minCount': 2}}";
+  const api::Json gang = Defaulted(with(own + "}, " + polite), v.view);
+  CHECK(Mode(gang) == "PodGroup");
+  CHECK_FALSE(Group(gang).empty());
+  CHECK(*gang.Find("spec", "scheduling") == J("{'schedulingPolicy': {'gang': {'minCount': 2}}}"));
+  CHECK(Mode(Defaulted(with(polite), v.view)) == "BasicPodGroup");
+  CHECK(Mode(Defaulted(with("'scheduling': {'schedulingPolicy': {'basic': {}}}, " + polite),
+                       v.view)) == "BasicPodGroup");
+  CHECK(Mode(Defaulted(With(with(own + "}"), "{'metadata': {'name': 'a.b'}}"), v.view)) ==
+        "PodGroup");
+  // What a PodGroup of ours could not say, or nobody needs, stays as it is.
+  const api::Json claims = with(own + ", 'resourceClaims': [{'name': 'c'}]}, " + polite);
+  CHECK(Mode(Defaulted(claims, v.view)).empty());
+  CHECK(Mode(Defaulted(with(own + "}"), v.view)).empty());
+  CHECK(Mode(Defaulted(with("'completions': 4"), v.view)).empty());
+  std::vector<std::string> warnings;
+  CHECK(Errors(ValidateJob, claims, {}, v.view, &warnings).empty());
+  REQUIRE(warnings.size() == 1);
+  CHECK(warnings[0].rfind("spec.template.spec.priorityClassName: ", 0) == 0);
+  GangView alone({true, false});
+  alone.view.never_preempting.classes = {"polite"};
+  CHECK(Mode(Defaulted(with(polite), alone.view)).empty());
+}
+
 TEST_CASE("An elastic Job is in a PodGroup of ours, whose minimum is that of its slice") {
   GangView v({true, true});
   const api::Json job =
