@@ -7,8 +7,11 @@
 #include <utility>
 
 #include "admission/conditions.h"
+#include "admission/credits.h"
+#include "admission/nominator.h"
 #include "admission/topology_request.h"
 #include "api/names.h"
+#include "preemption/topology_room.h"
 #include "queueing/topology_inputs.h"
 #include "queueing/workload_info.h"
 #include "topology/placer.h"
@@ -92,6 +95,54 @@ void KeepNeeded(const api::Workload& workload, topology::WorkloadRequest& reques
   });
 }
 
+// What the pod sets of the request use: only who has some of that can make room.
+std::vector<quota::CellId> CellsOf(const Snapshot& snapshot, const api::Workload& workload,
+                                   const topology::WorkloadRequest& request) {
+  std::vector<quota::CellId> cells;
+  for (const topology::PodSetRequest& pod_set : request.pod_sets) {
+    for (const auto& [resource, flavor] : FindAdmitted(workload, pod_set.name)->flavors) {
+      const quota::CellId cell = snapshot.tree.IdOf({flavor, resource});
+      if (std::find(cells.begin(), cells.end(), cell) == cells.end()) cells.push_back(cell);
+    }
+  }
+  return cells;
+}
+
+// Who has to go so that the request gets its places. The workload has its quota: it asks for none.
+std::vector<Decision::Victim> FindVictims(const Snapshot& snapshot, const api::Workload& workload,
+                                          topology::Placer& placer,
+                                          const topology::WorkloadRequest& request) {
+  std::vector<Decision::Victim> victims;
+  const preemption::ReservedWorkload* self = snapshot.reserved.Find(workload.metadata.Key());
+  if (self == nullptr) return victims;
+  const ClusterQueueSnapshot* queue = snapshot.FindClusterQueue(self->cluster_queue);
+  preemption::Preemptor preemptor;
+  preemptor.queue = snapshot.tree.FindQueue(self->cluster_queue);
+  if (queue == nullptr || preemptor.queue == nullptr ||
+      snapshot.tree.InCycle(self->cluster_queue)) {
+    return victims;
+  }
+  preemption::TopologyRoom room(*snapshot.topology, placer, request,
+                                [&](const preemption::ReservedWorkload& other) {
+                                  return snapshot.topology->FindWorkload(other.Key().ToString());
+                                });
+  preemptor.local_queue = self->local_queue;
+  preemptor.priority = self->priority;
+  preemptor.queue_order_time = self->queue_order_time;
+  preemptor.policies = queue->policies;
+  preemptor.heeds_credits = HeedsCredits(snapshot, workload);
+  preemptor.evictors = snapshot.history.EvictorsOf(workload.metadata.uid);
+  preemptor.contested = CellsOf(snapshot, workload, request);
+  preemptor.room = &room;
+  preemption::Context context = PreemptionContext(snapshot);
+  context.removed.insert(self);
+  for (const preemption::Target& target : preemption::FindTargets(context, preemptor)) {
+    victims.push_back(
+        {snapshot.reserved.Share(target.workload->Key()), target.reason, target.workload->evicted});
+  }
+  return victims;
+}
+
 void Write(const Snapshot& snapshot, const topology::WorkloadPlacement& placement,
            api::Workload& workload) {
   AddAssignments(*workload.status.admission, placement, snapshot.options.hostname_prefixes);
@@ -154,8 +205,15 @@ SecondPass PlaceAgain(const Snapshot& snapshot, const api::Workload& workload, a
   topology::Placer placer(*snapshot.topology);
   const topology::WorkloadPlacement placement = placer.Place(question.request);
   if (const topology::PodSetPlacement* failed = placement.first_failure()) {
-    return fail(fmt::format("couldn't assign flavors to pod set {}: {}", failed->name,
-                            topology::Render(*failed->failure)));
+    std::string message = fmt::format("couldn't assign flavors to pod set {}: {}", failed->name,
+                                      topology::Render(*failed->failure));
+    if (pass.repaired && !snapshot.options.fail_fast) {
+      pass.victims = FindVictims(snapshot, workload, placer, question.request);
+    }
+    if (!pass.victims.empty()) {
+      message += fmt::format(". Pending the preemption of {} workload(s)", pass.victims.size());
+    }
+    return fail(std::move(message));
   }
   Write(snapshot, placement, pass.workload);
   return pass;

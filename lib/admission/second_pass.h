@@ -1,15 +1,19 @@
 // The second look at workloads that hold quota: places for those that had to wait for their
 // admission checks, and new places in the stead of a node that failed.
 //
-// Flavors stay, and no quota is looked at or booked. Contract: pure; the inventory of the snapshot
-// is asked as it is. Source: Kueue's concept page "Topology Aware Scheduling"; KEP-2724 (two-phase
+// Flavors stay, and no quota is looked at or booked. Where a repair may wait (the gate
+// TASFailedNodeReplacementFailFast is off) it preempts for the new places like any other workload
+// of its ClusterQueue, for places alone. Contract: pure; the inventory of the snapshot is asked as
+// it is. Source: Kueue's concept page "Topology Aware Scheduling"; KEP-2724 (two-phase
 // admission, failed node replacement).
 #pragma once
 
 #include <absl/time/time.h>
 
 #include <string>
+#include <vector>
 
+#include "admission/cycle.h"
 #include "admission/snapshot.h"
 #include "api/kueue_types.h"
 
@@ -31,6 +35,8 @@ struct SecondPass {
   api::Workload workload;  // kPlaced: with the new places, otherwise as it came
   bool repaired = false;   // it was admitted before
   std::string message;
+  // kTryAgain: those that have to go before there is a replacement.
+  std::vector<Decision::Victim> victims;
 };
 
 // `workload` needs a second pass.

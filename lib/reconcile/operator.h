@@ -27,6 +27,7 @@
 #include <vector>
 
 #include "admission/cycle.h"
+#include "admission/second_pass.h"
 #include "reconcile/event_recorder.h"
 #include "reconcile/pace.h"
 #include "reconcile/reconcilers.h"
@@ -166,7 +167,7 @@ class Operator {
   void Preempt(const admission::Decision& decision, absl::Time now);
   void SpareVictims(const admission::Decision& decision);
   absl::Time GraceOf(const ObjectKey& preemptor, absl::Time now);
-  bool IsNeeded(const Eviction& eviction) const;
+  bool IsNeeded(const ObjectKey& victim, const Eviction& eviction) const;
   void SendEvictions(absl::Time now);
   bool SendEviction(const ObjectKey& key, const Eviction& eviction, absl::Time now);
   void SayWhyWaiting(absl::Time now);
@@ -202,12 +203,16 @@ class Operator {
     std::string uid;
     int attempt = 1;
     absl::Time due;
+    absl::btree_set<ObjectKey> victims;  // that have to go first
   };
   void FollowPlaces(const ObjectKey& key, absl::Time now);
   void ScheduleSecondPass(const ObjectKey& key, SecondPassEntry entry, absl::Time now);
   void DropSecondPass(const ObjectKey& key);
   void RunSecondPasses(absl::Time now);
   void TakeSecondPass(const api::Workload& workload, SecondPassEntry entry, absl::Time now);
+  void PreemptForRepair(const api::Workload& workload, const admission::SecondPass& pass,
+                        SecondPassEntry& entry, absl::Time now);
+  void NoteVictimGone(const ObjectKey& victim, absl::Time now);
 
   bool Busy(const state::Ref& ref) const { return busy_.contains(ref); }
   void WakeAt(const state::Ref& ref, absl::Time time);

@@ -5,18 +5,30 @@
 #include "admission/conditions.h"
 #include "admission/second_pass.h"
 #include "api/names.h"
+#include "queueing/workload_info.h"
 #include "reconcile/operator.h"
 #include "reconcile/reconcilers.h"
 
 namespace sluice::reconcile {
 
+// Who waits for the victim's places to be free looks at once, before others of the queue do.
+void Operator::NoteVictimGone(const ObjectKey& victim, absl::Time now) {
+  for (auto& [key, entry] : second_passes_) {
+    if (entry.victims.erase(victim) == 0 || !entry.victims.empty() || entry.due <= now) continue;
+    second_passes_due_.erase({entry.due, key});
+    entry.due = now;
+    second_passes_due_.insert({now, key});
+  }
+}
+
 void Operator::FollowPlaces(const ObjectKey& key, absl::Time now) {
   if (world_.topology() == nullptr) return;
   const std::shared_ptr<const api::Workload> workload = world_.workloads().Find(key);
+  if (workload == nullptr || !queueing::HoldsQuota(*workload)) NoteVictimGone(key, now);
   const bool needs = workload != nullptr && admission::NeedsSecondPass(*workload);
   const auto known = second_passes_.find(key);
   if (known == second_passes_.end()) {
-    if (needs) ScheduleSecondPass(key, {workload->metadata.uid, 1, {}}, now);
+    if (needs) ScheduleSecondPass(key, {workload->metadata.uid, 1, {}, {}}, now);
     return;
   }
   // One that needs nothing any more is found out when its time comes: what shows that may be older
@@ -58,6 +70,28 @@ void Operator::RunSecondPasses(absl::Time now) {
   }
 }
 
+// As in a cycle, but for a workload that is in no queue.
+void Operator::PreemptForRepair(const api::Workload& workload, const admission::SecondPass& pass,
+                                SecondPassEntry& entry, absl::Time now) {
+  if (pass.victims.empty()) return;
+  const preemption::ReservedWorkload& self =
+      *world_.snapshot().reserved.Find(workload.metadata.Key());
+  auto info = std::make_shared<queueing::WorkloadInfo>();
+  info->workload = self.workload;
+  info->cluster_queue = self.cluster_queue;
+  info->local_queue = self.local_queue;
+  info->priority = self.priority;
+  info->queue_order_time = self.queue_order_time;
+  admission::Decision decision;
+  decision.kind = admission::Decision::Kind::kPreempt;
+  decision.info = std::move(info);
+  decision.victims = pass.victims;
+  for (const admission::Decision::Victim& victim : pass.victims) {
+    entry.victims.insert(victim.workload->Key());
+  }
+  Preempt(decision, now);
+}
+
 void Operator::TakeSecondPass(const api::Workload& workload, SecondPassEntry entry,
                               absl::Time now) {
   using Outcome = admission::SecondPass::Outcome;
@@ -76,8 +110,10 @@ void Operator::TakeSecondPass(const api::Workload& workload, SecondPassEntry ent
     ScheduleSecondPass(key, std::move(entry), now);
     return;
   }
+  entry.victims.clear();
   if (pass.outcome == Outcome::kTryAgain) {
     Record(WorkloadNote(workload, kAdmissionSource, true, "SecondPassFailed", pass.message), now);
+    PreemptForRepair(workload, pass, entry, now);
     ++entry.attempt;
     ScheduleSecondPass(key, std::move(entry), now);
     return;

@@ -159,15 +159,17 @@ absl::Time Operator::GraceOf(const ObjectKey& preemptor, absl::Time now) {
   return grace_until_[preemptor] = now + options_.eviction_grace;
 }
 
-bool Operator::IsNeeded(const Eviction& eviction) const {
-  return eviction.migration ||
-         world_.queues().PlaceOf(eviction.preemptor.key) != queueing::Place::kNone;
+bool Operator::IsNeeded(const ObjectKey& victim, const Eviction& eviction) const {
+  if (eviction.migration) return true;
+  const auto repair = second_passes_.find(eviction.preemptor.key);
+  if (repair != second_passes_.end() && repair->second.victims.contains(victim)) return true;
+  return world_.queues().PlaceOf(eviction.preemptor.key) != queueing::Place::kNone;
 }
 
 void Operator::SendEvictions(absl::Time now) {
   for (auto it = evictions_.begin();
        it != evictions_.end() && essential_in_flight_ < options_.max_in_flight;) {
-    if (!IsNeeded(it->second)) {
+    if (!IsNeeded(it->first, it->second)) {
       world_.ForgetEviction(it->first);
       it = evictions_.erase(it);
     } else if (it->second.due > now && world_.IsEvictionAssumed(it->first)) {

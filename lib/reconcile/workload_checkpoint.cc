@@ -7,6 +7,7 @@
 
 #include "admission/conditions.h"
 #include "admission/cycle.h"
+#include "admission/second_pass.h"
 #include "api/names.h"
 #include "base/time.h"
 #include "preemption/checkpoint.h"
@@ -27,8 +28,10 @@ bool WorkloadPass::Checkpoint() {
     plan_.RecheckAt(now_ + absl::Seconds(1));  // its admission is on its way
     return false;
   }
+  // One that is admitted may need the room for a place that it lost.
   if (preemptor == nullptr ||
-      world_.queues().PlaceOf(preemptor->metadata.Key()) == queueing::Place::kNone) {
+      (world_.queues().PlaceOf(preemptor->metadata.Key()) == queueing::Place::kNone &&
+       !admission::NeedsSecondPass(*preemptor))) {
     return WithdrawRequest(
         fmt::format("The workload that needed the room (UID: {}) waits no more", uid));
   }
