@@ -64,14 +64,18 @@ class PlacementPass {
                 const std::vector<PlacedPodPtr>& pods, absl::Time now, Plan& plan)
       : world_(world), workload_(workload), pods_(pods), now_(now), plan_(plan) {}
 
+  // Whether nothing has to be said about nodes first.
+  bool Sound() {
+    return !world_.settings().gates.Enabled("TASFailedNodeReplacement") || !CheckNodes();
+  }
+
   void Run() {
     if (!api::IsTrue(workload_.status.conditions, api::kAdmitted) ||
         api::IsTrue(workload_.status.conditions, api::kEvicted)) {
       return;
     }
     // Which nodes have failed is written before anything is sent to others.
-    if (world_.settings().gates.Enabled("TASFailedNodeReplacement") && CheckNodes()) return;
-    Ungate();
+    if (Sound()) Ungate();
   }
 
  private:
@@ -235,6 +239,12 @@ class PlacementPass {
 };
 
 }  // namespace
+
+bool PlacesAreSound(const state::World& world, const api::Workload& workload,
+                    const std::vector<PlacedPodPtr>& pods, absl::Time now) {
+  Plan scratch;
+  return world.NodesKnown() && PlacementPass(world, workload, pods, now, scratch).Sound();
+}
 
 Plan ReconcilePlacement(const state::World& world, const ObjectKey& chain, absl::Time now) {
   Plan plan;

@@ -337,13 +337,21 @@ void PodPass::Start() {
   }
   absl::StatusOr<Json> patch = jobs::UngatePatch(First(), infos->front());
   if (!patch.ok()) return FailStart(patch.status());
-  Release(First(), *std::move(patch));
+  const std::string pod_set = infos->front().name;
+  Release(First(), *std::move(patch),
+          PlacesAtRelease(
+              world_, *workload_, all_, [&](const ManagedPod&) { return pod_set; }, now_));
 }
 
-void PodPass::Release(const ManagedPod& pod, Json patch) {
+void PodPass::Release(const ManagedPod& pod, Json patch, const PodPlaces& places) {
+  const auto place = places.find(pod.metadata.name);
+  if (place != places.end()) AddPlace(place->second, patch);
   PatchPod(pod, std::move(patch), "Started",
            "Admitted by clusterQueue " + workload_->status.admission->cluster_queue);
   plan_.writes.back().gates = {RemovalOf(*workload_, api::kAdmissionGate)};
+  if (place != places.end()) {
+    plan_.writes.back().gates.push_back(RemovalOf(*workload_, api::kTopologyGate));
+  }
 }
 
 void PodPass::FailStart(const absl::Status& status) {
@@ -367,9 +375,10 @@ void PodPass::ReleaseGroup(const std::vector<jobs::PodSetInfo>& infos) {
   if (gang_.Prepare(*workload_, pods_, plan_)) return;
   const std::string warning = gang_.StartWarning();
   if (!warning.empty()) plan_.notes.push_back(PodNote(First(), true, "GangFallback", warning));
+  const PodPlaces places = PlacesAtRelease(world_, *workload_, all_, jobs::RoleOf, now_);
   for (jobs::Release& release : *releases) {
     if (!Room()) break;
-    Release(*release.pod, std::move(release.patch));
+    Release(*release.pod, std::move(release.patch), places);
   }
 }
 

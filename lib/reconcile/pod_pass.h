@@ -27,6 +27,7 @@
 #include "jobs/construct.h"
 #include "jobs/pod_group.h"
 #include "reconcile/pod_gang.h"
+#include "reconcile/pod_places.h"
 #include "reconcile/reconcilers.h"
 
 namespace sluice::reconcile {
@@ -78,7 +79,7 @@ class PodPass {
   void Start();
   bool ReadyToRelease();
   void ReleaseGroup(const std::vector<jobs::PodSetInfo>& infos);
-  void Release(const state::ManagedPod& pod, api::Json patch);
+  void Release(const state::ManagedPod& pod, api::Json patch, const PodPlaces& places);
   void FailStart(const absl::Status& status);
   void SyncQueueName();
   void NotePendingChecks();

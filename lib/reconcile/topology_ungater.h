@@ -6,12 +6,14 @@
 #pragma once
 
 #include <absl/status/statusor.h>
+#include <absl/time/time.h>
 
 #include <string>
 #include <vector>
 
 #include "api/kueue_types.h"
 #include "state/placements.h"
+#include "state/world.h"
 
 namespace sluice::reconcile {
 
@@ -19,6 +21,11 @@ struct UngatedPod {
   state::PlacedPodPtr pod;
   api::StringMap node_selector;  // to be set, beside what the pod has; its gate goes with it
 };
+
+// Nothing about the nodes that the workload runs on has to be written before its pods are let go.
+// `pods`: those of its chain. Of this room's placement.cc.
+bool PlacesAreSound(const state::World& world, const api::Workload& workload,
+                    const std::vector<state::PlacedPodPtr>& pods, absl::Time now);
 
 // `pods`: those of the workload's chain, in a stable order. Pods whose node has failed stay gated
 // until there is a replacement. InvalidArgument for an assignment or an index offset that cannot be
