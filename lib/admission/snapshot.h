@@ -62,7 +62,6 @@ struct CycleOptions {
   bool recompute_places = true;          // gate TASRecomputeAssignmentWithinSchedulingCycle
   bool fail_fast = true;                 // gate TASFailedNodeReplacementFailFast
   bool skip_pod_owned = true;            // gate SkipReassignmentForPodOwnedWorkloads
-  bool elastic_places = false;           // gate ElasticJobsViaWorkloadSlicesWithTAS
   preemption::CheckpointRules checkpoints{};
 };
 

@@ -101,7 +101,6 @@ void World::SetCycleOptions() {
   options.recompute_places = gates.Enabled("TASRecomputeAssignmentWithinSchedulingCycle");
   options.fail_fast = gates.Enabled("TASFailedNodeReplacementFailFast");
   options.skip_pod_owned = gates.Enabled("SkipReassignmentForPodOwnedWorkloads");
-  options.elastic_places = gates.Enabled("ElasticJobsViaWorkloadSlicesWithTAS");
   options.elastic_jobs = gates.Enabled("ElasticJobsViaWorkloadSlices");
   options.reclaimable_pods = gates.Enabled("ReclaimablePods");
   options.checkpoints.max_per_workload = settings_.preemption.max_per_workload;

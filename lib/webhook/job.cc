@@ -13,7 +13,6 @@ namespace sluice::webhook {
 namespace {
 
 constexpr char kFramework[] = "batch/job";
-constexpr char kElasticGate[] = "ElasticJobsViaWorkloadSlices";
 
 bool IsSuspended(const api::Job& job) {
   return job.spec.suspend.value_or(false) && job.metadata.Annotation(api::kStopping) != "true";
@@ -129,26 +128,6 @@ void CheckPartialAdmissionUpdate(const api::Job& job, const api::Job& old_job,
   }
 }
 
-bool IsNotYet(const char* gate) {
-  const state::GateInfo* info = state::FindFeatureGate(gate);
-  return info != nullptr && info->support == state::GateInfo::Support::kNotYet;
-}
-
-// Wishes that this version cannot fulfil are refused or at least named.
-void CheckWhatIsThere(const Request& request, const View& view, const api::Job& job,
-                      FieldErrors* errors) {
-  if (IsElasticJob(view, job.metadata) && IsNotYet(kElasticGate)) {
-    errors->push_back(FieldError::Forbidden(AnnotationPath(api::kElasticJob),
-                                            "elastic jobs are not supported yet"));
-  }
-  if (!IsNotYet("TopologyAwareScheduling")) return;
-  for (const auto& [key, value] : job.spec.pod_template.annotations) {
-    if (key.rfind("kueue.x-k8s.io/podset-", 0) != 0) continue;
-    request.warnings->push_back(
-        fmt::format("{}: topology-aware scheduling is not supported yet", key));
-  }
-}
-
 absl::StatusOr<api::Job> ReadJob(const api::Json& object) { return api::Decode<api::Job>(object); }
 
 // Operations that add labels, with the map itself if there is none yet.
@@ -203,9 +182,7 @@ absl::StatusOr<PatchOps> DefaultJob(const Request& request, const View& view) {
     ops.push_back(has_spec ? AddOp("/spec/suspend", true)
                            : AddOp("/spec", api::Json::MakeObject({{"suspend", true}})));
   }
-  if (IsElasticJob(view, job.metadata) && !IsNotYet(kElasticGate)) {
-    AddElasticGate(*request.object, &ops);
-  }
+  if (IsElasticJob(view, job.metadata)) AddElasticGate(*request.object, &ops);
   if (suspend) AddNativeGang(request, view, job, &ops);
   return ops;
 }
@@ -220,7 +197,6 @@ absl::StatusOr<FieldErrors> ValidateJob(const Request& request, const View& view
   const bool gates = view.GateOn("AdmissionGatedBy");
   if (request.old_object == nullptr) {
     CheckMinParallelism(job, &errors);
-    CheckWhatIsThere(request, view, job, &errors);
     CheckGang(request, view, job, nullptr, &errors);
     CheckCheckpoints(job, nullptr, &errors);
     if (gates) CheckAdmissionGatedBy(job.metadata, nullptr, &errors);

@@ -103,35 +103,11 @@ TEST_CASE("Job creation: partial admission") {
   DYNAMIC_SECTION(row.name) { CHECK(ShortErrors(ValidateJob, Patched(row.patches)) == row.errors); }
 }
 
-TEST_CASE("Job creation: wishes for what is not there are refused or named") {
+TEST_CASE("Job creation: nothing special gives no warning") {
   const TestView test;
   std::vector<std::string> warnings;
-  SECTION("elastic") {
-    const FieldErrors errors = Errors(ValidateJob, Patched({Annotation("elastic-job", "'true'")}),
-                                      {}, test.view, &warnings);
-    const bool not_yet = state::FindFeatureGate("ElasticJobsViaWorkloadSlices")->support ==
-                         state::GateInfo::Support::kNotYet;
-    CHECK(Short(errors) == (not_yet ? List{AnnotationPath("elastic-job") + "Forbidden"} : List()));
-  }
-  SECTION("partial admission") {
-    Errors(ValidateJob, Patched({Annotation("job-min-parallelism", "'1'")}), {}, test.view,
-           &warnings);
-    const bool not_yet =
-        state::FindFeatureGate("PartialAdmission")->support == state::GateInfo::Support::kNotYet;
-    CHECK(warnings.size() == (not_yet ? 1U : 0U));
-  }
-  SECTION("nothing special") {
-    Errors(ValidateJob, Patched({}), {}, test.view, &warnings);
-    CHECK(warnings.empty());
-  }
-}
-
-// Without the refusal that only says that the feature is missing.
-List RulesOnly(List errors) {
-  errors.erase(
-      std::remove(errors.begin(), errors.end(), AnnotationPath("elastic-job") + "Forbidden"),
-      errors.end());
-  return errors;
+  Errors(ValidateJob, Patched({}), {}, test.view, &warnings);
+  CHECK(warnings.empty());
 }
 
 TEST_CASE("Job creation: elastic jobs") {
@@ -141,8 +117,9 @@ TEST_CASE("Job creation: elastic jobs") {
            "-topology': '" + (key == "unconstrained" ? "true" : "rack") + "'}}}}}";
   };
   const auto errors = [](const List& patches) {
-    return RulesOnly(ShortErrors(ValidateJob, Patched(patches)));
+    return ShortErrors(ValidateJob, Patched(patches));
   };
+  CHECK(errors({elastic}).empty());
   const std::string at = "spec.template.metadata.annotations[kueue.x-k8s.io/podset-";
   CHECK(errors({elastic, Annotation("job-min-parallelism", "'1'")}) ==
         List{AnnotationPath("job-min-parallelism") + "Invalid value"});

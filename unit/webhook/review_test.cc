@@ -123,13 +123,10 @@ TEST_CASE("a missing owner is answered with 404") {
 }
 
 TEST_CASE("warnings reach the user") {
-  if (state::FindFeatureGate("PartialAdmission")->support != state::GateInfo::Support::kNotYet) {
-    return;  // nothing is missing any more
-  }
-  const api::Json answer = Handle(
-      "/validate-batch-v1-job",
-      Review("CREATE", J("{'metadata': {'annotations': {'kueue.x-k8s.io/job-min-parallelism': "
-                         "'1'}}, 'spec': {'parallelism': 2, 'template': {}}}")));
+  const api::Json answer =
+      Handle("/validate-batch-v1-job",
+             Review("CREATE", J("{'metadata': {'annotations': {'sluice.dev/native-gang': 'true'}}, "
+                                "'spec': {'parallelism': 2, 'template': {}}}")));
   CHECK(answer.Find("response", "allowed")->AsBool());
   CHECK(answer.Find("response", "warnings")->AsArray().size() == 1);
 }
