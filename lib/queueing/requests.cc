@@ -173,6 +173,21 @@ api::PodSpec Adjust(api::PodSpec spec, const RequestContext& context,
   return spec;
 }
 
+bool RequestsAllLimits(const api::ResourceRequirements& resources) {
+  return std::all_of(resources.limits.begin(), resources.limits.end(),
+                     [&](const auto& limit) { return resources.requests.contains(limit.first); });
+}
+
+// Whether Adjust might change anything of it.
+bool MayNeedAdjusting(const api::PodSpec& spec, const RequestContext& context) {
+  if (!context.limit_ranges.empty()) return true;
+  if (!spec.runtime_class_name.empty() && spec.overhead.empty()) return true;
+  const auto complete = [](const api::Container& one) { return RequestsAllLimits(one.resources); };
+  return !std::all_of(spec.init_containers.begin(), spec.init_containers.end(), complete) ||
+         !std::all_of(spec.containers.begin(), spec.containers.end(), complete) ||
+         (spec.resources.has_value() && !RequestsAllLimits(*spec.resources));
+}
+
 // The requests of one pod as quota counts them.
 Requests SinglePod(const api::PodSpec& adjusted, const RequestOptions& options) {
   ExactList exact;
@@ -309,6 +324,11 @@ ResourceList PodRequests(const api::PodSpec& adjusted) {
   }
   AddTo(result, adjusted.overhead);
   return result;
+}
+
+ResourceList PodRequests(const api::PodSpec& spec, const RequestContext& context) {
+  if (!MayNeedAdjusting(spec, context)) return PodRequests(spec);
+  return PodRequests(AdjustPodSpec(spec, context));
 }
 
 std::vector<PodSetRequests> TotalRequests(const api::Workload& workload,

@@ -58,6 +58,8 @@ api::PodSpec AdjustPodSpec(const api::PodSpec& spec, const RequestContext& conte
 
 // Requests of one pod whose spec was adjusted, exact.
 ResourceList PodRequests(const api::PodSpec& adjusted);
+// Of one that may have to be adjusted; it is copied only then.
+ResourceList PodRequests(const api::PodSpec& spec, const RequestContext& context);
 
 // The requests of every pod set, in the order of the spec, for a workload without admission.
 std::vector<PodSetRequests> TotalRequests(const api::Workload& workload,

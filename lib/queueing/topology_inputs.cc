@@ -243,8 +243,7 @@ absl::StatusOr<topology::NodeFilter> NodeFilterOf(const api::Workload& workload,
 }
 
 Requests PodSetPerPod(const api::PodSet& pod_set, const RequestContext& context) {
-  const api::PodSpec& spec = *std::as_const(pod_set.pod_template.spec);
-  return RequestsOf(PodRequests(AdjustPodSpec(spec, context)));
+  return RequestsOf(PodRequests(*std::as_const(pod_set.pod_template.spec), context));
 }
 
 absl::StatusOr<topology::PodSetRequest> TopologyPodSet(const api::Workload& workload,
