@@ -73,6 +73,11 @@ flavor::PodSetAssignment* FindFixed(flavor::Assignment& assignment,
 
 }  // namespace
 
+bool Place::placed() const {
+  return std::any_of(placement.pod_sets.begin(), placement.pod_sets.end(),
+                     [](const auto& one) { return one.assignment.has_value(); });
+}
+
 Places::Places(const Snapshot& snapshot, absl::Time now)
     : snapshot_(snapshot), now_(std::max(now, absl::UnixEpoch())) {
   if (snapshot.topology == nullptr) return;
@@ -122,7 +127,6 @@ Place Places::Decide(const queueing::WorkloadInfo& info,
     return place;
   }
   place.placement = std::move(outcome.placement);
-  place.usage = topology::Placer::UsageOf(place.request, place.placement);
   return place;
 }
 
@@ -140,7 +144,7 @@ void Places::Delay(const queueing::WorkloadInfo& info, Place& place) const {
 // Pods of the slice before run, and nobody can move them: whatever the gate
 // ElasticJobsViaWorkloadSlicesWithTAS says, they stay where they are and count once, there.
 void Places::AskResize(const preemption::ReservedWorkload& replaced, Place& place) const {
-  if (const topology::WorkloadUsage* usage = UsageOf(replaced)) place.held = *usage;
+  if (const topology::Booking* booking = UsageOf(replaced)) place.held = *booking;
   for (topology::PodSetRequest& pod_set : place.request.pod_sets) {
     for (const api::PodSetAssignment& old :
          replaced.workload->status.admission->pod_set_assignments) {
@@ -153,10 +157,14 @@ void Places::AskResize(const preemption::ReservedWorkload& replaced, Place& plac
   }
 }
 
-const topology::WorkloadUsage* Places::UsageOf(const preemption::ReservedWorkload& workload) const {
-  const auto found = usages_.find(workload.Key());
-  if (found != usages_.end()) return &found->second;
-  return snapshot_.topology->FindWorkload(workload.Key().ToString());
+const topology::Booking* Places::UsageOf(const preemption::ReservedWorkload& workload) const {
+  const auto [entry, added] = known_.try_emplace(workload.workload.get(), nullptr);
+  if (!added) return entry->second;
+  const ObjectKey key = workload.Key();
+  const auto found = usages_.find(key);
+  entry->second = found != usages_.end() ? found->second.get()
+                                         : snapshot_.topology->FindWorkload(key.ToString());
+  return entry->second;
 }
 
 std::unique_ptr<preemption::TopologyRoom> Places::RoomFor(const Place& place) {
@@ -167,7 +175,7 @@ std::unique_ptr<preemption::TopologyRoom> Places::RoomFor(const Place& place) {
 
 void Places::Remove(topology::Overlay& overlay, const std::vector<Target>& gone) const {
   for (const Target& target : gone) {
-    if (const topology::WorkloadUsage* usage = UsageOf(*target.workload)) overlay.Remove(*usage);
+    if (const topology::Booking* booking = UsageOf(*target.workload)) overlay.Remove(*booking);
   }
 }
 
@@ -184,48 +192,55 @@ void Places::PlaceWithout(const std::vector<Target>& gone, Place& place) {
   topology::WorkloadPlacement placement = placer_->Place(place.request);
   if (!placement.fits()) return;
   place.placement = std::move(placement);
-  place.usage = topology::Placer::UsageOf(place.request, place.placement);
 }
 
-bool Places::Holds(const Place& place) {
+bool Places::Holds(const Place& place) const {
   topology::Overlay overlay(*snapshot_.topology);
-  overlay.Remove(place.held);
-  for (size_t i = 0; i < place.request.pod_sets.size(); ++i) {
+  if (!place.held.usage().empty()) overlay.Remove(place.held);
+  const size_t pod_sets = place.request.pod_sets.size();
+  for (size_t i = 0; i < pod_sets; ++i) {
     const topology::PodSetPlacement& placed = place.placement.pod_sets[i];
     if (!placed.assignment.has_value()) continue;
     const topology::PodSetRequest& asked = place.request.pod_sets[i];
     if (placer_->Check(asked, *placed.assignment)) return false;
     // A leader and its workers may share a node.
-    overlay.Add({{asked.flavor, asked.per_pod, *placed.assignment}});
+    if (i + 1 < pod_sets) overlay.Add({{asked.flavor, asked.per_pod, *placed.assignment}});
   }
   return true;
 }
 
+// Whoever goes only leaves more room, so that mostly nobody has to be taken out to know.
 bool Places::HoldsWithout(const std::vector<Target>& gone, const Place& place) {
-  if (place.usage.empty()) return true;
+  if (!place.placed() || Holds(place)) return true;
   topology::Overlay overlay(*snapshot_.topology);
   Remove(overlay, gone);
   return Holds(place);
 }
 
 bool Places::HoldsNow(const Place& place) {
-  if (place.usage.empty()) return true;
+  if (!place.placed() || Holds(place)) return true;
   topology::Overlay overlay(*snapshot_.topology);
-  for (const topology::WorkloadUsage* usage : expectations_) overlay.Remove(*usage);
+  for (const auto& expectation : expectations_) overlay.Remove(*expectation);
   return Holds(place);
 }
 
 void Places::Admit(const ObjectKey& key, const Place& place) {
-  if (place.usage.empty()) return;
-  admitted_->Remove(place.held);
-  admitted_->Add(place.usage);
-  usages_[key] = place.usage;
+  if (!place.placed()) return;
+  auto booking = std::make_unique<topology::Booking>(topology::Booking::Of(place.Usage()));
+  admitted_->Remove(place.held.usage());
+  admitted_->Add(booking->usage());
+  usages_[key] = std::move(booking);
+  for (auto& [workload, known] : known_) {
+    if (workload->metadata.ns == key.ns && workload->metadata.name == key.name) {
+      known = usages_[key].get();
+    }
+  }
 }
 
 void Places::Expect(const Place& place) {
-  if (place.usage.empty()) return;
-  kept_.push_back(std::make_unique<topology::WorkloadUsage>(place.usage));
-  expectations_.push_back(kept_.back().get());
+  if (!place.placed()) return;
+  expectations_.push_back(
+      std::make_unique<topology::Booking>(topology::Booking::Of(place.Usage())));
   expected_->Add(*expectations_.back());
 }
 
@@ -233,7 +248,6 @@ void Places::EndCycle() {
   if (!expected_) return;
   expected_->Rollback(0);
   expectations_.clear();
-  kept_.clear();
 }
 
 void Places::Write(const Place& place, api::Admission& admission) const {

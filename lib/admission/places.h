@@ -30,11 +30,13 @@ namespace sluice::admission {
 struct Place {
   topology::WorkloadRequest request;  // no pod sets: it needs no place now
   topology::WorkloadPlacement placement;
-  topology::WorkloadUsage usage;     // of the placement
-  topology::WorkloadUsage held;      // of it, what the slice that it replaces has already
+  topology::Booking held;            // of it, what the slice that it replaces has already
   std::vector<std::string> delayed;  // pod sets that get theirs when the checks are Ready
 
   bool wanted() const { return !request.pod_sets.empty(); }
+  // Whether any pod set got a place.
+  bool placed() const;
+  topology::WorkloadUsage Usage() const { return topology::Placer::UsageOf(request, placement); }
 };
 
 class Places {
@@ -73,21 +75,24 @@ class Places {
   void Write(const Place& place, api::Admission& admission) const;
 
  private:
-  const topology::WorkloadUsage* UsageOf(const preemption::ReservedWorkload& workload) const;
+  const topology::Booking* UsageOf(const preemption::ReservedWorkload& workload) const;
   void Remove(topology::Overlay& overlay, const std::vector<preemption::Target>& gone) const;
-  bool Holds(const Place& place);
+  bool Holds(const Place& place) const;
   void AskResize(const preemption::ReservedWorkload& replaced, Place& place) const;
   void Delay(const queueing::WorkloadInfo& info, Place& place) const;
 
   const Snapshot& snapshot_;
   const absl::Time now_;
+  std::vector<std::unique_ptr<topology::Booking>> expectations_;  // `expected_` points to them
   // Three things that exist only where the snapshot has a topology.
   std::optional<topology::Placer> placer_;
   std::optional<topology::Overlay> admitted_;
   std::optional<topology::Overlay> expected_;
-  std::vector<const topology::WorkloadUsage*> expectations_;
-  std::vector<std::unique_ptr<topology::WorkloadUsage>> kept_;
-  absl::btree_map<ObjectKey, topology::WorkloadUsage> usages_;  // of what was admitted in this call
+  // Of what was admitted in this call.
+  absl::btree_map<ObjectKey, std::unique_ptr<topology::Booking>> usages_;
+  // What UsageOf answered: a search asks for the same few workloads again and again. Their objects
+  // stay where they are until the call ends.
+  mutable absl::btree_map<const api::Workload*, const topology::Booking*> known_;
 };
 
 }  // namespace sluice::admission

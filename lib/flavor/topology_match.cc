@@ -48,7 +48,7 @@ TopologyFlavorOf FindTopologyFlavor(const PodSetAssignment& pod_set,
   return {*flavors.begin(), ""};
 }
 
-TopologyOutcome DecideTopology(topology::Placer& placer, topology::WorkloadRequest request,
+TopologyOutcome DecideTopology(topology::Placer& placer, const topology::WorkloadRequest& request,
                                Mode mode) {
   TopologyOutcome outcome;
   outcome.mode = mode;
@@ -58,8 +58,7 @@ TopologyOutcome DecideTopology(topology::Placer& placer, topology::WorkloadReque
                                      return one.previous_kind == topology::Previous::kReplaceNode;
                                    });
   const auto place = [&](bool empty) {
-    request.simulate_empty = empty;
-    outcome.placement = placer.Place(request);
+    outcome.placement = empty ? placer.PlaceInEmpty(request) : placer.Place(request);
     const topology::PodSetPlacement* failed = outcome.placement.first_failure();
     if (failed == nullptr) return true;
     outcome.failed_pod_set = failed->name;

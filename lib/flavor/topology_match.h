@@ -56,7 +56,7 @@ struct TopologyOutcome {
 // `mode` is that of the assignment by quota. A fit that cannot be placed now becomes a preemption;
 // a preemption that could not be placed even in an empty cluster does not fit. A request that
 // repairs a node is only tried as things are.
-TopologyOutcome DecideTopology(topology::Placer& placer, topology::WorkloadRequest request,
+TopologyOutcome DecideTopology(topology::Placer& placer, const topology::WorkloadRequest& request,
                                Mode mode);
 
 }  // namespace sluice::flavor

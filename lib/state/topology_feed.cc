@@ -109,10 +109,10 @@ TopologyFeed::Wake TopologyFeed::WorkloadChanged(const ObjectKey& key, const api
   topology::WorkloadUsage usage;
   if (counted != nullptr) usage = queueing::TopologyUsage(*counted, context);
   const std::string name = key.ToString();
-  const topology::WorkloadUsage* before = inventory_.FindWorkload(name);
-  if (before != nullptr ? *before == usage : usage.empty()) return {};
+  const topology::Booking* before = inventory_.FindWorkload(name);
+  if (before != nullptr ? before->usage() == usage : usage.empty()) return {};
   Wake wake;
-  if (before != nullptr) wake.flavors = Sharing(*before);
+  if (before != nullptr) wake.flavors = Sharing(before->usage());
   if (usage.empty()) {
     inventory_.RemoveWorkload(name);
   } else {

@@ -30,10 +30,7 @@ size_t Searcher::LowLevel() const {
 Searcher::List Searcher::LowList(const List& set) const {
   if (LowLevel() == request_->level) return set;
   List low;
-  for (const int32_t domain : set) {
-    const List children = ChildrenOf(request_->level, domain);
-    low.insert(low.end(), children.begin(), children.end());
-  }
+  for (const int32_t domain : set) AddChildren(request_->level, domain, low);
   return low;
 }
 
@@ -42,7 +39,7 @@ Searcher::Greedy Searcher::TestGreedily(size_t level, List list) const {
   Greedy result;
   int64_t remaining = needed();
   int waiting = leaders();
-  SortLeader(level, list);
+  if (waiting > 0) SortLeader(level, list);
   size_t next = 0;
   for (; waiting > 0 && next < list.size() && At(level, list[next]).leader > 0; ++next) {
     ++result.domains;
@@ -52,12 +49,16 @@ Searcher::Greedy Searcher::TestGreedily(size_t level, List list) const {
   }
   if (waiting > 0) return result;
   list.erase(list.begin(), list.begin() + static_cast<std::ptrdiff_t>(next));
-  SortPlain(level, list);
-  for (const int32_t domain : list) {
-    if (remaining <= 0 || At(level, domain).slices <= 0) break;
+  // Few of many are taken as a rule: a heap gives them in order without sorting the others.
+  const auto later = [&](int32_t a, int32_t b) { return PlainLess(level, b, a); };
+  std::make_heap(list.begin(), list.end(), later);
+  for (auto end = list.end(); remaining > 0 && end != list.begin(); --end) {
+    const int32_t domain = list.front();
+    if (At(level, domain).slices <= 0) break;
     ++result.domains;
     result.last_worker = domain;
     remaining -= At(level, domain).slices;
+    std::pop_heap(list.begin(), end, later);
   }
   result.fits = remaining <= 0;
   return result;
@@ -65,14 +66,14 @@ Searcher::Greedy Searcher::TestGreedily(size_t level, List list) const {
 
 // Changes a domain's numbers so that Unprune can put them back.
 Searcher::State& Searcher::Touch(size_t level, int32_t domain) {
-  State& state = states_[level][Index(domain)];
+  State& state = StateOf(level, domain);
   undo_.push_back({level, domain, state});
   return state;
 }
 
 void Searcher::Unprune() {
   for (; !undo_.empty(); undo_.pop_back()) {
-    states_[undo_.back().level][Index(undo_.back().domain)] = undo_.back().state;
+    StateOf(undo_.back().level, undo_.back().domain) = undo_.back().state;
   }
 }
 
@@ -82,7 +83,10 @@ void Searcher::ClearBelow(size_t level, int32_t domain) {
   state = State();
   state.affinity = affinity;
   if (level == bottom()) return;
-  for (const int32_t child : ChildrenOf(level, domain)) ClearBelow(level + 1, child);
+  const Range children = ChildrenOf(level, domain);
+  for (int32_t child = children.first; child < children.last; ++child) {
+    ClearBelow(level + 1, child);
+  }
 }
 
 // Leaves out what could not take `threshold` slices: first the children of the set's domains, then
@@ -92,19 +96,27 @@ Searcher::Greedy Searcher::Prune(const List& set, int64_t threshold) {
   const auto prune = [&](size_t at_level, int32_t domain) {
     if (At(at_level, domain).slices < threshold) {
       ClearBelow(at_level, domain);
-    } else if (At(at_level, domain).leader > 0 && At(at_level, domain).slices_l < threshold) {
+      return true;
+    }
+    if (At(at_level, domain).leader > 0 && At(at_level, domain).slices_l < threshold) {
       State& state = Touch(at_level, domain);
       state.leader = 0;
       state.slices_l = 0;
       state.pods_l = 0;
+      return true;
     }
+    return false;
   };
-  if (level < bottom()) {
-    for (const int32_t domain : set) {
-      for (const int32_t child : ChildrenOf(level, domain)) prune(level + 1, child);
-      Touch(level, domain);
-      CountParent(*request_, level, domain, states_);
+  for (const int32_t domain : set) {
+    if (level == bottom()) break;
+    bool pruned = false;
+    const Range children = ChildrenOf(level, domain);
+    for (int32_t child = children.first; child < children.last; ++child) {
+      pruned = prune(level + 1, child) || pruned;
     }
+    if (!pruned) continue;
+    Touch(level, domain);
+    CountParent(level, domain);
   }
   for (const int32_t domain : set) prune(level, domain);
   return TestGreedily(level, set);
@@ -139,7 +151,8 @@ double Searcher::EntropyOf(size_t level, int32_t domain) const {
   if (level == bottom()) return 0;
   std::vector<int64_t> shares;
   int64_t total = 0;
-  for (const int32_t child : ChildrenOf(level, domain)) {
+  const Range children = ChildrenOf(level, domain);
+  for (int32_t child = children.first; child < children.last; ++child) {
     const int64_t pods = At(level + 1, child).pods;
     if (pods <= 0) continue;
     shares.push_back(pods);
@@ -148,11 +161,30 @@ double Searcher::EntropyOf(size_t level, int32_t domain) const {
   // A fixed order of adding, so that equal sets of shares have equal entropy to the last bit.
   std::sort(shares.begin(), shares.end());
   double entropy = 0;
+  int64_t before = 0;
+  double term = 0;
   for (const int64_t pods : shares) {
-    const double share = static_cast<double>(pods) / static_cast<double>(total);
-    entropy -= share * std::log2(share);
+    if (pods != before) {
+      const double share = static_cast<double>(pods) / static_cast<double>(total);
+      term = share * std::log2(share);
+      before = pods;
+    }
+    entropy -= term;
   }
   return entropy;
+}
+
+// Roomiest first, and of those the most even ones.
+void Searcher::SortByEntropy(size_t level, List& list) const {
+  std::vector<std::pair<double, int32_t>> keyed;
+  for (const int32_t domain : list) keyed.emplace_back(EntropyOf(level, domain), domain);
+  std::sort(keyed.begin(), keyed.end(), [&](const auto& a, const auto& b) {
+    const State& left = At(level, a.second);
+    const State& right = At(level, b.second);
+    return std::tie(right.leader, right.slices_l, b.first, a.second) <
+           std::tie(left.leader, left.slices_l, a.first, b.second);
+  });
+  for (size_t i = 0; i < keyed.size(); ++i) list[i] = keyed[i].second;
 }
 
 // Exactly `size` domains that take the leader and leave no pod over, with the least surplus. Among
@@ -209,11 +241,11 @@ std::optional<Searcher::Balanced> Searcher::Balance() {
   const size_t level = request_->level;
   std::vector<List> sets;
   if (level == 0) {
-    sets.emplace_back(states_[0].size());
+    sets.emplace_back((*states_)[0].size());
     std::iota(sets[0].begin(), sets[0].end(), 0);
   } else {
-    for (int32_t at = 0; at < static_cast<int32_t>(states_[level - 1].size()); ++at) {
-      sets.push_back(ChildrenOf(level - 1, at));
+    for (int32_t at = 0; at < Domains(level - 1); ++at) {
+      AddChildren(level - 1, at, sets.emplace_back());
     }
   }
   std::optional<Pruned> best;
@@ -240,21 +272,11 @@ std::optional<Searcher::Balanced> Searcher::BalanceIn(const List& set, int64_t t
   List list = set;
   if (level < request_->slice_level) {
     const Greedy greedy = TestGreedily(level, list);
-    std::sort(list.begin(), list.end(), [&](int32_t a, int32_t b) {
-      const State& left = At(level, a);
-      const State& right = At(level, b);
-      const double left_entropy = EntropyOf(level, a);
-      const double right_entropy = EntropyOf(level, b);
-      return std::tie(right.leader, right.slices_l, right_entropy, a) <
-             std::tie(left.leader, left.slices_l, left_entropy, b);
-    });
+    SortByEntropy(level, list);
     const auto subset = OptimalSubset(level, list, greedy.domains);
     if (!greedy.fits || !subset.has_value()) return std::nullopt;
     list.clear();
-    for (const int32_t domain : *subset) {
-      const List children = ChildrenOf(level, domain);
-      list.insert(list.end(), children.begin(), children.end());
-    }
+    for (const int32_t domain : *subset) AddChildren(level, domain, list);
     ++level;
   }
   std::sort(list.begin(), list.end());

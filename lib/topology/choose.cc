@@ -83,7 +83,7 @@ void Searcher::LeaderFirst(size_t level, List& list, int64_t amount, int leaders
 // The first domain in leader order; with `fitting`, the first that takes everything. -1: none.
 int32_t Searcher::FirstByLeader(size_t level, bool fitting) const {
   int32_t first = -1;
-  const auto size = static_cast<int32_t>(states_[level].size());
+  const int32_t size = Domains(level);
   for (int32_t at = 0; at < size; ++at) {
     const State& state = At(level, at);
     if (fitting && (state.slices_l < needed() || state.leader < leaders())) continue;
@@ -95,7 +95,7 @@ int32_t Searcher::FirstByLeader(size_t level, bool fitting) const {
 // Of the domains that take everything and score as well as `top`, the one with the least capacity.
 int32_t Searcher::Tightest(size_t level, int32_t top) const {
   int32_t best = top;
-  const auto size = static_cast<int32_t>(states_[level].size());
+  const int32_t size = Domains(level);
   for (int32_t at = 0; at < size; ++at) {
     const State& state = At(level, at);
     if (state.slices_l < needed() || state.leader < leaders()) continue;
@@ -110,7 +110,7 @@ int32_t Searcher::Tightest(size_t level, int32_t top) const {
 
 std::variant<Searcher::Choice, Failure> Searcher::Choose() const {
   for (size_t level = request_->level;; --level) {
-    if (states_[level].empty()) {
+    if (Domains(level) == 0) {
       Failure failure;
       failure.kind = Failure::Kind::kNoDomains;
       failure.topology = request_->tree->flavor().topology;
@@ -148,11 +148,11 @@ std::variant<Searcher::Choice, Failure> Searcher::Choose() const {
 
 // The whole tree, for pods that are to be spread.
 std::variant<Searcher::Choice, Failure> Searcher::ChooseAll() const {
-  Choice choice{0, List(states_[0].size())};
+  Choice choice{0, List((*states_)[0].size())};
   std::iota(choice.domains.begin(), choice.domains.end(), 0);
   int64_t slices = 0;
   int64_t loss = -1;
-  for (const State& state : states_[0]) {
+  for (const State& state : (*states_)[0]) {
     slices += state.slices;
     if (state.leader == 0) continue;
     const int64_t own = state.slices - state.slices_l;
@@ -166,7 +166,7 @@ std::variant<Searcher::Choice, Failure> Searcher::ChooseAll() const {
 
 std::optional<Failure> Searcher::SpreadOver(size_t level, Choice& choice) const {
   List list;
-  for (int32_t at = 0; at < static_cast<int32_t>(states_[level].size()); ++at) {
+  for (int32_t at = 0; at < Domains(level); ++at) {
     if (At(level, at).slices > 0 || At(level, at).leader > 0) list.push_back(at);
   }
   SortLeader(level, list);

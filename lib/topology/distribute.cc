@@ -1,5 +1,6 @@
 // Distributing: from the chosen domains down to the leaves.
 #include <algorithm>
+#include <numeric>
 #include <utility>
 
 #include "topology/search.h"
@@ -13,10 +14,10 @@ size_t Index(int32_t value) { return static_cast<size_t>(value); }
 
 // Hands `amount` pods out over the list, in its order: whole capacities first, and what is left to
 // the tightest domain that holds it.
-void Searcher::Distribute(size_t level, List list, int64_t amount, int leaders, const Hand& hand,
+void Searcher::Distribute(size_t level, List& list, int64_t amount, int leaders, const Hand& hand,
                           std::vector<Given>& out) const {
   if (request_->even) {
-    DistributeEvenly(level, std::move(list), amount, leaders, hand, out);
+    DistributeEvenly(level, list, amount, leaders, hand, out);
     return;
   }
   int64_t remaining = hand.by_slices ? amount / hand.unit : amount;
@@ -39,35 +40,70 @@ void Searcher::Distribute(size_t level, List list, int64_t amount, int leaders, 
   }
 }
 
-Searcher::List Searcher::ChildrenOf(size_t level, int32_t domain) const {
-  const Tree::Level& layout = request_->tree->level(level);
-  List children;
-  for (int32_t at = layout.begin[Index(domain)]; at < layout.begin[Index(domain) + 1]; ++at) {
-    children.push_back(at);
+// What SortPlain and Distribute without a leader do, for a list of which little is looked at: a
+// heap gives the next domain without putting the others in order.
+void Searcher::DistributePlain(size_t level, List& list, int64_t amount, const Hand& hand,
+                               std::vector<Given>& out) const {
+  const auto later = [&](int32_t a, int32_t b) { return PlainLess(level, b, a); };
+  std::make_heap(list.begin(), list.end(), later);
+  int64_t remaining = hand.by_slices ? amount / hand.unit : amount;
+  const int64_t pods_each = hand.by_slices ? hand.unit : 1;
+  for (auto end = list.end(); end != list.begin() && remaining > 0; --end) {
+    int32_t domain = list.front();
+    int64_t capacity = Capacity(level, domain, false, hand);
+    if (best_fit() && capacity >= remaining) {
+      // The tightest of those that score as well; of equally tight ones the first in order.
+      const int64_t affinity = At(level, domain).affinity;
+      for (auto other = list.begin(); other != end; ++other) {
+        if (At(level, *other).affinity != affinity) continue;
+        const int64_t room = Capacity(level, *other, false, hand);
+        if (room < remaining || room > capacity) continue;
+        if (room == capacity && !PlainLess(level, *other, domain)) continue;
+        domain = *other;
+        capacity = room;
+      }
+    }
+    const int64_t given = std::min(capacity, remaining);
+    if (given > 0) out.push_back({domain, given * pods_each, false});
+    remaining -= given;
+    std::pop_heap(list.begin(), end, later);
   }
-  return children;
+}
+
+Searcher::Range Searcher::ChildrenOf(size_t level, int32_t domain) const {
+  const Tree::Level& layout = request_->tree->level(level);
+  return {layout.begin[Index(domain)], layout.begin[Index(domain) + 1]};
+}
+
+void Searcher::AddChildren(size_t level, int32_t domain, List& list) const {
+  const Range children = ChildrenOf(level, domain);
+  const size_t before = list.size();
+  list.resize(before + Index(children.last - children.first));
+  std::iota(list.begin() + static_cast<std::ptrdiff_t>(before), list.end(), children.first);
 }
 
 std::vector<Searcher::Given> Searcher::StepDown(size_t level, const std::vector<Given>& current,
                                                 bool parents_bind) const {
   const int64_t size = request_->slice_size;
   std::vector<Given> next;
+  List children;
   if (level < request_->slice_level && !parents_bind && !request_->even) {
-    List children;
-    for (const Given& parent : current) {
-      const List own = ChildrenOf(level, parent.domain);
-      children.insert(children.end(), own.begin(), own.end());
+    for (const Given& parent : current) AddChildren(level, parent.domain, children);
+    const Hand slices{.unit = size, .by_slices = true, .recount = false};
+    if (leaders() == 0) {
+      DistributePlain(level + 1, children, request_->count, slices, next);
+      return next;
     }
     SortPlain(level + 1, children);
-    Distribute(level + 1, std::move(children), request_->count, leaders(),
-               {.unit = size, .by_slices = true, .recount = false}, next);
+    Distribute(level + 1, children, request_->count, leaders(), slices, next);
     return next;
   }
   if (level < request_->slice_level && request_->even) {
     const Hand slices{.unit = size, .by_slices = true, .recount = false};
     for (const Given& parent : current) {
-      DistributeEvenly(level + 1, ChildrenOf(level, parent.domain), parent.pods,
-                       parent.leader ? 1 : 0, slices, next);
+      children.clear();
+      AddChildren(level, parent.domain, children);
+      DistributeEvenly(level + 1, children, parent.pods, parent.leader ? 1 : 0, slices, next);
     }
     return next;
   }
@@ -75,9 +111,14 @@ std::vector<Searcher::Given> Searcher::StepDown(size_t level, const std::vector<
   if (level < request_->slice_level) unit = size;
   const Hand hand{.unit = unit, .by_slices = unit > 1, .recount = true};
   for (const Given& parent : current) {
-    List children = ChildrenOf(level, parent.domain);
+    children.clear();
+    AddChildren(level, parent.domain, children);
+    if (!parent.leader && !request_->even) {
+      DistributePlain(level + 1, children, parent.pods, hand, next);
+      continue;
+    }
     SortPlain(level + 1, children);
-    Distribute(level + 1, std::move(children), parent.pods, parent.leader ? 1 : 0, hand, next);
+    Distribute(level + 1, children, parent.pods, parent.leader ? 1 : 0, hand, next);
   }
   return next;
 }
@@ -102,7 +143,7 @@ std::variant<Found, Failure> Searcher::Descend(size_t level, std::vector<Given> 
 
 // As many to each as it can take, level by level of water: nobody gets one more while another could
 // have one less. The leader goes where it costs least.
-void Searcher::DistributeEvenly(size_t level, List list, int64_t amount, int leaders,
+void Searcher::DistributeEvenly(size_t level, List& list, int64_t amount, int leaders,
                                 const Hand& hand, std::vector<Given>& out) const {
   std::sort(list.begin(), list.end());
   const int64_t total = hand.by_slices ? amount / hand.unit : amount;

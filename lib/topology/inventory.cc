@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "base/check.h"
+#include "topology/search.h"
 
 namespace sluice::topology {
 namespace {
@@ -22,6 +23,7 @@ uint32_t Inventory::InternResource(const ResourceName& name) {
   auto found = resources_.find(name);
   if (found != resources_.end()) return found->second;
   const auto id = static_cast<uint32_t>(resource_names_.size());
+  ++leaves_changed_;
   resources_.emplace(name, id);
   resource_names_.push_back(nullptr);
   // Nodes of the map move when it grows, so all pointers are taken again; resources are few.
@@ -49,7 +51,7 @@ const Tree* Inventory::FindTree(const FlavorName& flavor) const {
   return found == flavors_.end() ? nullptr : found->second->tree.get();
 }
 
-const WorkloadUsage* Inventory::FindWorkload(const std::string& key) const {
+const Booking* Inventory::FindWorkload(const std::string& key) const {
   auto found = workloads_.find(key);
   return found == workloads_.end() ? nullptr : &found->second;
 }
@@ -89,13 +91,13 @@ void Inventory::SetFlavor(const FlavorName& name, const Flavor& flavor) {
   record->tree = std::make_unique<Tree>(name, flavor, options_, keys_);
   FlavorRecord& added = *flavors_.emplace(name, std::move(record)).first->second;
   for (const auto& [node_name, node] : nodes_) Attach(*node, added);
-  for (const auto& [key, usage] : workloads_) Account(usage, &name, 1);
+  for (const auto& [key, booking] : workloads_) Account(booking.usage(), &name, 1);
 }
 
 void Inventory::RemoveFlavor(const FlavorName& name) {
   auto found = flavors_.find(name);
   if (found == flavors_.end()) return;
-  for (const auto& [key, usage] : workloads_) Account(usage, &name, -1);
+  for (const auto& [key, booking] : workloads_) Account(booking.usage(), &name, -1);
   const Tree* tree = found->second->tree.get();
   for (const auto& [node_name, node] : nodes_) {
     for (size_t view = node->views.size(); view-- > 0;) {
@@ -131,6 +133,7 @@ void Inventory::LinkUsage(FlavorRecord& flavor, int32_t slot, const std::string&
   std::unique_ptr<UsageRecord>& record = UsageOf(flavor)[identity];
   if (record == nullptr) record = std::make_unique<UsageRecord>();
   record->views.push_back({flavor.tree.get(), slot});
+  ++leaves_changed_;
   flavor.tree->SetUsageRecord(slot, record.get());
   for (size_t r = 0; r < record->used.size(); ++r) flavor.tree->AddUsed(slot, r, record->used[r]);
 }
@@ -150,6 +153,7 @@ void Inventory::Detach(NodeRecord& node, size_t view) {
   UsageRecord* usage = old.tree->leaf(old.slot).usage;
   const std::vector<std::string> values = old.tree->ValuesOf(old.tree->depth() - 1, old.slot);
   if (!old.tree->RemoveNode(node, old.slot)) return;
+  ++leaves_changed_;
   std::erase_if(usage->views, [&](const NodeRecord::View& seen) {
     return seen.tree == old.tree && seen.slot == old.slot;
   });
@@ -291,12 +295,15 @@ Changed Inventory::RemoveForeignPod(const std::string& key) {
 
 // ---- workloads ----
 
-std::string Inventory::IdentityIn(const Tree& tree, const PodSetUsage& usage,
-                                  const AssignedDomain& domain) {
-  if (tree.ends_in_hosts()) return domain.values.empty() ? "" : domain.values.back();
+const std::string& Inventory::IdentityIn(const Tree& tree, const PodSetUsage& usage,
+                                         const AssignedDomain& domain, std::string& scratch) {
+  if (tree.ends_in_hosts() && !domain.values.empty()) return domain.values.back();
+  scratch.clear();
   // An assignment of other levels than today's names no leaf.
-  if (usage.assignment.levels != tree.flavor().levels) return "";
-  return absl::StrJoin(domain.values, ",");
+  if (!tree.ends_in_hosts() && usage.assignment.levels == tree.flavor().levels) {
+    scratch = absl::StrJoin(domain.values, ",");
+  }
+  return scratch;
 }
 
 void Inventory::AddUsed(UsageRecord& record, uint32_t resource, int64_t amount) {
@@ -314,17 +321,20 @@ void Inventory::Account(const WorkloadUsage& usage, const FlavorName* only, int6
     auto flavor = flavors_.find(pod_set.flavor);
     if (flavor == flavors_.end()) continue;
     UsageMap& records = UsageOf(*flavor->second);
+    std::vector<std::pair<uint32_t, int64_t>> per_pod;
+    for (const auto& [resource, amount] : pod_set.per_pod) {
+      if (resource != kPods) per_pod.emplace_back(InternResource(resource), amount);
+    }
+    per_pod.emplace_back(InternResource(kPods), 1);
+    std::string scratch;
     for (const AssignedDomain& domain : pod_set.assignment.domains) {
-      const std::string identity = IdentityIn(*flavor->second->tree, pod_set, domain);
+      const std::string& identity = IdentityIn(*flavor->second->tree, pod_set, domain, scratch);
       if (identity.empty()) continue;
       std::unique_ptr<UsageRecord>& record = records[identity];
       if (record == nullptr) record = std::make_unique<UsageRecord>();
-      for (const auto& [resource, amount] : pod_set.per_pod) {
-        if (resource == kPods) continue;
-        AddUsed(*record, InternResource(resource),
-                sign * Bounded(SaturatingMul(amount, domain.count)));
+      for (const auto& [resource, amount] : per_pod) {
+        AddUsed(*record, resource, sign * Bounded(SaturatingMul(amount, domain.count)));
       }
-      AddUsed(*record, InternResource(kPods), sign * domain.count);
       if (record->Empty()) records.erase(identity);
     }
   }
@@ -333,17 +343,17 @@ void Inventory::Account(const WorkloadUsage& usage, const FlavorName* only, int6
 void Inventory::SetWorkload(const std::string& key, const WorkloadUsage& usage) {
   auto found = workloads_.find(key);
   if (found != workloads_.end()) {
-    if (found->second == usage) return;
-    Account(found->second, nullptr, -1);
+    if (found->second.usage() == usage) return;
+    Account(found->second.usage(), nullptr, -1);
   }
   Account(usage, nullptr, 1);
-  workloads_.insert_or_assign(key, usage);
+  workloads_.insert_or_assign(key, Booking::Of(usage));
 }
 
 void Inventory::RemoveWorkload(const std::string& key) {
   auto found = workloads_.find(key);
   if (found == workloads_.end()) return;
-  Account(found->second, nullptr, -1);
+  Account(found->second.usage(), nullptr, -1);
   workloads_.erase(found);
 }
 
@@ -351,27 +361,38 @@ void Inventory::RemoveWorkload(const std::string& key) {
 
 std::vector<LeafUsage> Inventory::Resolve(const WorkloadUsage& usage) const {
   std::vector<LeafUsage> resolved;
+  std::string scratch;
   for (const PodSetUsage& pod_set : usage) {
     auto flavor = flavors_.find(pod_set.flavor);
     if (flavor == flavors_.end()) continue;
-    const Tree& tree = *flavor->second->tree;
-    const uint32_t pods = FindResource(kPods);
+    const UsageMap& records = UsageOf(*flavor->second);
+    decltype(LeafUsage::amounts) per_pod;
+    for (const auto& [resource, amount] : pod_set.per_pod) {
+      const uint32_t id = FindResource(resource);
+      if (resource != kPods && id != kNoResource) per_pod.emplace_back(id, amount);
+    }
+    static const ResourceName kPodsName = kPods;
+    const uint32_t pods = FindResource(kPodsName);
+    if (pods != kNoResource) per_pod.emplace_back(pods, 1);
+    resolved.reserve(resolved.size() + pod_set.assignment.domains.size());
     for (const AssignedDomain& domain : pod_set.assignment.domains) {
-      const UsageMap& records = UsageOf(*flavor->second);
-      auto record = records.find(IdentityIn(tree, pod_set, domain));
+      auto record = records.find(IdentityIn(*flavor->second->tree, pod_set, domain, scratch));
       if (record == records.end() || record->second->views.empty()) continue;
-      LeafUsage leaf;
+      LeafUsage& leaf = resolved.emplace_back();
       leaf.record = record->second.get();
-      for (const auto& [resource, amount] : pod_set.per_pod) {
-        const uint32_t id = FindResource(resource);
-        if (resource == kPods || id == kNoResource) continue;
-        leaf.amounts.emplace_back(id, Bounded(SaturatingMul(amount, domain.count)));
-      }
-      if (pods != kNoResource) leaf.amounts.emplace_back(pods, domain.count);
-      resolved.push_back(std::move(leaf));
+      leaf.amounts = per_pod;
+      for (auto& [id, amount] : leaf.amounts) amount = Bounded(SaturatingMul(amount, domain.count));
     }
   }
   return resolved;
+}
+
+const std::vector<LeafUsage>& Inventory::LeavesOf(const Booking& booking) const {
+  if (booking.found_at_ != leaves_changed_) {
+    booking.leaves_ = Resolve(booking.usage_);
+    booking.found_at_ = leaves_changed_;
+  }
+  return booking.leaves_;
 }
 
 void Inventory::Apply(const LeafUsage& usage, int64_t sign) {
@@ -380,16 +401,27 @@ void Inventory::Apply(const LeafUsage& usage, int64_t sign) {
   }
 }
 
+void Overlay::Apply(const Entry& entry, int64_t sign) {
+  for (const LeafUsage& leaf : entry.leaves) Inventory::Apply(leaf, sign);
+}
+
 void Overlay::Change(const WorkloadUsage& usage, int64_t sign) {
-  for (LeafUsage& leaf : inventory_.Resolve(usage)) {
-    Inventory::Apply(leaf, sign);
-    log_.emplace_back(std::move(leaf), sign);
-  }
+  if (usage.empty()) return;
+  Entry& entry = log_.emplace_back();
+  entry.own = inventory_.Resolve(usage);
+  entry.leaves = entry.own;
+  entry.sign = sign;
+  Apply(entry, sign);
+}
+
+void Overlay::Change(const Booking& booking, int64_t sign) {
+  log_.push_back({{}, inventory_.LeavesOf(booking), sign});
+  Apply(log_.back(), sign);
 }
 
 void Overlay::Rollback(size_t mark) {
   while (log_.size() > mark) {
-    Inventory::Apply(log_.back().first, -log_.back().second);
+    Apply(log_.back(), -log_.back().sign);
     log_.pop_back();
   }
 }
@@ -448,6 +480,7 @@ void Inventory::CheckInvariants() const {
                      at(tree.used(r)), AmountAt(leaf.usage->used, r));
       }
     }
+    Searcher::CheckKept(tree, options_);
   }
 }
 

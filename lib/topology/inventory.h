@@ -21,6 +21,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -35,6 +36,25 @@ namespace sluice::topology {
 struct Changed {
   std::vector<FlavorName> flavors;
   bool capacity_grew = false;  // a foreign pod went, moved or shrank
+};
+
+// Usage that is booked or taken out again and again: where it is in the trees is found once.
+// Belongs to one inventory. Not to be touched while an Overlay has it.
+class Booking {
+ public:
+  // No constructor takes the usage: a braced one could be either for Overlay.
+  static Booking Of(WorkloadUsage usage) {
+    Booking booking;
+    booking.usage_ = std::move(usage);
+    return booking;
+  }
+  const WorkloadUsage& usage() const { return usage_; }
+
+ private:
+  friend class Inventory;
+  WorkloadUsage usage_;
+  mutable std::vector<LeafUsage> leaves_;
+  mutable uint64_t found_at_ = 0;  // the inventory's `leaves_changed_` then; 0: not yet
 };
 
 class Inventory {
@@ -60,7 +80,7 @@ class Inventory {
   const Options& options() const { return options_; }
   const Tree* FindTree(const FlavorName& flavor) const;
   // nullptr when it holds nothing.
-  const WorkloadUsage* FindWorkload(const std::string& key) const;
+  const Booking* FindWorkload(const std::string& key) const;
   // Whether the domain is in the tree of the flavor now; levels of an assignment.
   bool HasDomain(const FlavorName& flavor, const std::vector<std::string>& values) const;
   size_t node_count() const { return known_nodes_; }
@@ -74,6 +94,8 @@ class Inventory {
   // ---- for Overlay ----
   // What the usage takes on leaves that are in a tree now.
   std::vector<LeafUsage> Resolve(const WorkloadUsage& usage) const;
+  // The same, found when it is first asked for and when leaves came or went since.
+  const std::vector<LeafUsage>& LeavesOf(const Booking& booking) const;
   static void Apply(const LeafUsage& usage, int64_t sign);
 
   size_t MemoryBytes() const;
@@ -104,8 +126,9 @@ class Inventory {
   }
   UsageMap& UsageOf(FlavorRecord& flavor);
   const UsageMap& UsageOf(const FlavorRecord& flavor) const;
-  static std::string IdentityIn(const Tree& tree, const PodSetUsage& usage,
-                                const AssignedDomain& domain);
+  // May use `scratch` for it.
+  static const std::string& IdentityIn(const Tree& tree, const PodSetUsage& usage,
+                                       const AssignedDomain& domain, std::string& scratch);
   void Account(const WorkloadUsage& usage, const FlavorName* only, int64_t sign);
   void AccountPod(const ForeignPod& pod, int64_t sign);
   std::vector<FlavorName> FlavorsSeeing(const NodeRecord& node) const;
@@ -118,9 +141,11 @@ class Inventory {
   absl::btree_map<FlavorName, std::unique_ptr<FlavorRecord>> flavors_;
   absl::btree_map<NodeName, std::unique_ptr<NodeRecord>> nodes_;
   absl::btree_map<std::string, ForeignPod> pods_;
-  absl::btree_map<std::string, WorkloadUsage> workloads_;
+  absl::btree_map<std::string, Booking> workloads_;
   UsageMap shared_usage_;  // by host
   size_t known_nodes_ = 0;
+  // Grows with every leaf that comes or goes and every new resource.
+  uint64_t leaves_changed_ = 1;
 };
 
 // Usage that is booked or taken out for a while and undone exactly, in the reverse order.
@@ -133,14 +158,24 @@ class Overlay {
 
   void Add(const WorkloadUsage& usage) { Change(usage, 1); }
   void Remove(const WorkloadUsage& usage) { Change(usage, -1); }
+  // The booking must outlive what is noted of it; it may move. Always one step of Mark.
+  void Add(const Booking& booking) { Change(booking, 1); }
+  void Remove(const Booking& booking) { Change(booking, -1); }
   size_t Mark() const { return log_.size(); }
   void Rollback(size_t mark);
 
  private:
+  struct Entry {
+    std::vector<LeafUsage> own;
+    std::span<const LeafUsage> leaves;  // of `own` or of a booking
+    int64_t sign = 0;
+  };
   void Change(const WorkloadUsage& usage, int64_t sign);
+  void Change(const Booking& booking, int64_t sign);
+  static void Apply(const Entry& entry, int64_t sign);
 
   Inventory& inventory_;
-  std::vector<std::pair<LeafUsage, int64_t>> log_;
+  std::vector<Entry> log_;
 };
 
 }  // namespace sluice::topology

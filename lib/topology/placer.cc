@@ -3,7 +3,6 @@
 #include <absl/strings/str_join.h>
 
 #include <algorithm>
-#include <set>
 #include <utility>
 
 #include "topology/request.h"
@@ -25,9 +24,13 @@ int64_t PodsOf(const Assignment& assignment) {
   return pods;
 }
 
-int32_t PositionIn(const Tree& tree, const std::vector<std::string>& values) {
+int32_t SlotIn(const Tree& tree, const std::vector<std::string>& values) {
   if (values.empty() || (!tree.ends_in_hosts() && values.size() != tree.depth())) return -1;
-  const int32_t slot = tree.FindLeaf(tree.IdentityOf(values));
+  return tree.FindLeaf(tree.ends_in_hosts() ? values.back() : tree.IdentityOf(values));
+}
+
+int32_t PositionIn(const Tree& tree, const std::vector<std::string>& values) {
+  const int32_t slot = SlotIn(tree, values);
   return slot < 0 ? -1 : tree.PositionOf(slot);
 }
 
@@ -40,9 +43,8 @@ int32_t Ancestor(const Tree& tree, int32_t leaf, size_t level) {
 }
 
 AssignedDomain DomainAt(const Tree& tree, int32_t position, int64_t count) {
-  std::vector<std::string> values = tree.ValuesAt(tree.depth() - 1, position);
-  if (tree.ends_in_hosts()) values.erase(values.begin(), values.end() - 1);
-  return {std::move(values), count};
+  if (tree.ends_in_hosts()) return {{tree.ValueAt(tree.depth() - 1, position)}, count};
+  return {tree.ValuesAt(tree.depth() - 1, position), count};
 }
 
 Assignment Empty(const Tree& tree) {
@@ -85,13 +87,13 @@ std::optional<std::pair<size_t, int32_t>> Confine(const Tree& tree, const Search
 // What is left of the slices when only `missing` pods of a slice are looked for.
 TopologyRequest WithoutBrokenSlices(const TopologyRequest& request, int64_t missing) {
   TopologyRequest reduced = request;
-  std::vector<SliceLayer> layers = LayersOf(request);
+  const Layers layers = LayersOf(request);
   reduced.slice_level.clear();
   reduced.slice_size.reset();
   reduced.layers.clear();
   for (size_t i = layers.size(); i-- > 0;) {
     if (missing % layers[i].size == 0) {
-      reduced.layers.push_back(layers[i]);
+      reduced.layers.push_back({layers[i].level, layers[i].size});
       break;
     }
   }
@@ -135,11 +137,11 @@ bool Placer::HasLevels(const TopologyRequest& request, const Flavor& flavor) {
   const auto has = [&](const std::string& level) {
     return std::find(flavor.levels.begin(), flavor.levels.end(), level) != flavor.levels.end();
   };
-  const std::string level = LevelOf(request, flavor);
+  const std::string& level = LevelOf(request, flavor);
   if (level.empty() || !has(level)) return false;
-  const std::vector<SliceLayer> layers = LayersOf(request);
+  const Layers layers = LayersOf(request);
   return std::all_of(layers.begin(), layers.end(),
-                     [&](const SliceLayer& layer) { return has(layer.level); });
+                     [&](const Layer& layer) { return has(layer.level); });
 }
 
 WorkloadUsage Placer::UsageOf(const WorkloadRequest& request, const WorkloadPlacement& placement) {
@@ -152,8 +154,8 @@ WorkloadUsage Placer::UsageOf(const WorkloadRequest& request, const WorkloadPlac
   return usage;
 }
 
-std::vector<Need> Placer::NeedsOf(const Requests& per_pod) const {
-  std::vector<Need> needs;
+Needs Placer::NeedsOf(const Requests& per_pod) const {
+  Needs needs;
   bool with_pods = false;
   static const ResourceName kPodsName = kPods;
   const auto pods = [&] {
@@ -171,6 +173,11 @@ std::vector<Need> Placer::NeedsOf(const Requests& per_pod) const {
 
 // Counts the pods as used for the pod sets that come after.
 void Placer::Assume(const Tree& tree, const PodSetRequest& pod_set, const Assignment& assignment) {
+  if (request_->pod_sets.size() > 1) Book(tree, pod_set, assignment);
+}
+
+// The same for all that follows.
+void Placer::Book(const Tree& tree, const PodSetRequest& pod_set, const Assignment& assignment) {
   const WorkloadUsage usage = {{tree.name(), pod_set.per_pod, assignment}};
   for (LeafUsage& leaf : inventory_.Resolve(usage)) {
     auto known = std::find_if(assumed_.begin(), assumed_.end(),
@@ -186,11 +193,13 @@ void Placer::Assume(const Tree& tree, const PodSetRequest& pod_set, const Assign
 std::vector<Placer::Group> Placer::GroupsOf(const WorkloadRequest& request,
                                             const FlavorName& flavor) {
   std::vector<Group> groups;
-  std::set<size_t> done;
+  std::vector<size_t> done;  // second members
+  std::vector<size_t> members;
   const std::vector<PodSetRequest>& sets = request.pod_sets;
   for (size_t i = 0; i < sets.size(); ++i) {
-    if (sets[i].flavor != flavor || sets[i].count <= 0 || done.contains(i)) continue;
-    std::vector<size_t> members;
+    if (sets[i].flavor != flavor || sets[i].count <= 0) continue;
+    if (std::find(done.begin(), done.end(), i) != done.end()) continue;
+    members.clear();
     for (size_t j = i; j < sets.size(); ++j) {
       const bool same = !sets[i].topology.group.empty() &&
                         sets[j].topology.group == sets[i].topology.group &&
@@ -204,24 +213,44 @@ std::vector<Placer::Group> Placer::GroupsOf(const WorkloadRequest& request,
     }
     const bool second_larger = sets[members[1]].count > sets[members[0]].count;
     groups.push_back({members[second_larger ? 1 : 0], members[second_larger ? 0 : 1]});
-    done.insert(members[1]);
+    done.push_back(members[1]);
   }
   return groups;
 }
 
 WorkloadPlacement Placer::Place(const WorkloadRequest& request) {
+  return PlaceAll(request, request.simulate_empty);
+}
+
+WorkloadPlacement Placer::PlaceInEmpty(const WorkloadRequest& request) {
+  return PlaceAll(request, true);
+}
+
+WorkloadPlacement Placer::PlaceAll(const WorkloadRequest& request, bool empty) {
   request_ = &request;
+  empty_ = empty;
   assumed_.clear();
   WorkloadPlacement placement;
-  std::set<FlavorName> flavors;
+  std::vector<const FlavorName*> flavors;
+  placement.pod_sets.reserve(request.pod_sets.size());
   for (const PodSetRequest& pod_set : request.pod_sets) {
     placement.pod_sets.push_back({pod_set.name, pod_set.flavor, std::nullopt, std::nullopt});
-    flavors.insert(pod_set.flavor);
+    flavors.push_back(&pod_set.flavor);
   }
+  std::sort(flavors.begin(), flavors.end(), [](const auto* a, const auto* b) { return *a < *b; });
+  const auto end = std::unique(flavors.begin(), flavors.end(),
+                               [](const auto* a, const auto* b) { return *a == *b; });
   // What is assumed is kept by usage record, which only flavors that share hosts have in common.
-  for (const FlavorName& flavor : flavors) PlaceFlavor(flavor, placement);
+  for (auto flavor = flavors.begin(); flavor != end; ++flavor) PlaceFlavor(**flavor, placement);
   request_ = nullptr;
   return placement;
+}
+
+bool Placer::Fits(const WorkloadRequest& request) {
+  brief_ = true;
+  const bool fits = Place(request).fits();
+  brief_ = false;
+  return fits;
 }
 
 void Placer::PlaceFlavor(const FlavorName& flavor, WorkloadPlacement& placement) {
@@ -239,8 +268,8 @@ void Placer::PlaceFlavor(const FlavorName& flavor, WorkloadPlacement& placement)
     PodSetPlacement* leader =
         group.leader.has_value() ? &placement.pod_sets[*group.leader] : nullptr;
     if (result.failure.has_value()) {
-      workers.failure = result.failure;
       if (leader != nullptr) leader->failure = result.failure;
+      workers.failure = std::move(result.failure);
       return;
     }
     workers.assignment = std::move(result.workers);
@@ -269,9 +298,10 @@ std::optional<Failure> Placer::Prepare(const Tree& tree, const PodSetRequest& wo
   if (leader != nullptr) search.leader = NeedsOf(leader->per_pod);
   search.filter = &workers.filter;
   search.count = workers.count;
-  search.simulate_empty = request_->simulate_empty;
+  search.simulate_empty = empty_;
   search.now = request_->now;
   search.bound = request_->bound;
+  search.brief = brief_;
   if (auto text = ReadRequest(tree, workers.topology, search)) {
     return Invalid(tree, *std::move(text));
   }
@@ -293,6 +323,11 @@ Placer::GroupResult Placer::RunSearch(const SearchRequest& search) {
   std::variant<Found, Failure> found = searcher_.Run(search, assumed_);
   if (auto* failure = std::get_if<Failure>(&found)) {
     result.failure = std::move(*failure);
+    return result;
+  }
+  // Nobody wants to know where, and nothing comes after.
+  const PodSetRequest& first = request_->pod_sets.front();
+  if (brief_ && request_->pod_sets.size() == 1 && first.previous_kind == Previous::kNone) {
     return result;
   }
   const Found& places = std::get<Found>(found);
@@ -368,9 +403,9 @@ Placer::GroupResult Placer::Resize(const Tree& tree, const PodSetRequest& worker
   }
   // The pods of the slice before are in the inventory's usage; they are counted once, here only
   // when that usage is left out.
-  if (request_->simulate_empty) {
-    Assume(tree, workers, workers.previous);
-    if (leader != nullptr) Assume(tree, *leader, leader->previous);
+  if (empty_) {
+    Book(tree, workers, workers.previous);
+    if (leader != nullptr) Book(tree, *leader, leader->previous);
   }
   GroupResult result;
   if (leader != nullptr) result.leader = leader->previous;
@@ -398,12 +433,12 @@ std::optional<Broken> Placer::Check(const PodSetRequest& pod_set, const Assignme
   Broken broken;
   broken.pod_set = pod_set.name;
   const Tree* tree = inventory_.FindTree(pod_set.flavor);
-  const std::vector<Need> needs = NeedsOf(pod_set.per_pod);
+  const Needs needs = NeedsOf(pod_set.per_pod);
+  const Tree::Mask* mask = tree == nullptr ? nullptr : &tree->MaskFor(pod_set.filter);
   for (const AssignedDomain& domain : assignment.domains) {
     broken.domain = domain.values;
-    const int32_t position = tree == nullptr ? -1 : PositionIn(*tree, domain.values);
-    if (position < 0) return broken;
-    const int32_t slot = tree->FindLeaf(tree->IdentityOf(domain.values));
+    const int32_t slot = tree == nullptr ? -1 : SlotIn(*tree, domain.values);
+    if (slot < 0) return broken;
     int64_t count = domain.count;
     if (held != nullptr) {
       for (const AssignedDomain& own : held->domains) {
@@ -411,7 +446,7 @@ std::optional<Broken> Placer::Check(const PodSetRequest& pod_set, const Assignme
       }
     }
     if (count <= 0) continue;
-    if (tree->MaskFor(pod_set.filter).code[static_cast<size_t>(slot)] != Tree::Mask::kAccepted) {
+    if (mask->code[static_cast<size_t>(slot)] != Tree::Mask::kAccepted) {
       broken.kind = Broken::Kind::kExcluded;
       return broken;
     }

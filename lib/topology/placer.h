@@ -60,6 +60,10 @@ class Placer {
   explicit Placer(const Inventory& inventory);
 
   WorkloadPlacement Place(const WorkloadRequest& request);
+  // The same with simulate_empty, whatever the request says.
+  WorkloadPlacement PlaceInEmpty(const WorkloadRequest& request);
+  // Place(request).fits(), for less.
+  bool Fits(const WorkloadRequest& request);
 
   // The check before an assignment is acted on: each domain is there, takes the pods of the pod set
   // and has room for those beyond `held` (what the workload already has there). Pod sets that share
@@ -87,6 +91,7 @@ class Placer {
   };
 
   static std::vector<Group> GroupsOf(const WorkloadRequest& request, const FlavorName& flavor);
+  WorkloadPlacement PlaceAll(const WorkloadRequest& request, bool empty);
   void PlaceFlavor(const FlavorName& flavor, WorkloadPlacement& placement);
   GroupResult PlaceGroup(const Tree& tree, const Group& group);
   GroupResult PlaceFresh(const Tree& tree, const PodSetRequest& workers,
@@ -96,12 +101,15 @@ class Placer {
   std::optional<Failure> Prepare(const Tree& tree, const PodSetRequest& workers,
                                  const PodSetRequest* leader, SearchRequest& search) const;
   GroupResult RunSearch(const SearchRequest& search);
-  std::vector<Need> NeedsOf(const Requests& per_pod) const;
+  Needs NeedsOf(const Requests& per_pod) const;
   void Assume(const Tree& tree, const PodSetRequest& pod_set, const Assignment& assignment);
+  void Book(const Tree& tree, const PodSetRequest& pod_set, const Assignment& assignment);
 
   const Inventory& inventory_;
   Searcher searcher_;
   const WorkloadRequest* request_ = nullptr;
+  bool empty_ = false;  // simulate_empty
+  bool brief_ = false;  // for the time of Fits
   Assumed assumed_;
 };
 

@@ -4,32 +4,40 @@
 
 namespace sluice::topology {
 
-std::vector<SliceLayer> LayersOf(const TopologyRequest& request) {
-  if (!request.layers.empty()) return request.layers;
-  if (request.slice_level.empty()) return {};
-  return {{request.slice_level, request.slice_size.value_or(0)}};
+Layers LayersOf(const TopologyRequest& request) {
+  Layers layers;
+  for (const SliceLayer& layer : request.layers) layers.push_back({layer.level, layer.size});
+  if (layers.empty() && !request.slice_level.empty()) {
+    layers.push_back({request.slice_level, request.slice_size.value_or(0)});
+  }
+  return layers;
+}
+
+bool HasLayers(const TopologyRequest& request) {
+  return !request.layers.empty() || !request.slice_level.empty();
 }
 
 bool IsUnconstrained(const TopologyRequest& request) {
   if (request.unconstrained || request.implied) return true;
-  return request.required.empty() && request.preferred.empty() && !LayersOf(request).empty();
+  return request.required.empty() && request.preferred.empty() && HasLayers(request);
 }
 
-std::string LevelOf(const TopologyRequest& request, const Flavor& flavor) {
+const std::string& LevelOf(const TopologyRequest& request, const Flavor& flavor) {
+  static const std::string kNone;
   if (!request.required.empty()) return request.required;
   if (!request.preferred.empty()) return request.preferred;
-  if (!LayersOf(request).empty()) return flavor.levels.front();
+  if (HasLayers(request)) return flavor.levels.front();
   if (request.unconstrained || request.implied) return flavor.levels.back();
-  return "";
+  return kNone;
 }
 
 std::optional<std::string> ReadRequest(const Tree& tree, const TopologyRequest& request,
                                        SearchRequest& search) {
-  const std::vector<SliceLayer> layers = LayersOf(request);
+  const Layers layers = LayersOf(request);
   if (!layers.empty() && layers.front().size <= 0) {
     return "slice topology requested, but slice size not provided";
   }
-  const std::string level = LevelOf(request, tree.flavor());
+  const std::string& level = LevelOf(request, tree.flavor());
   if (level.empty()) return "topology level not specified";
   const int at = tree.FindLevel(level);
   if (at < 0) return fmt::format("no requested topology level: {}", level);
@@ -42,7 +50,7 @@ std::optional<std::string> ReadRequest(const Tree& tree, const TopologyRequest& 
   search.layers.clear();
   search.inner.clear();
   for (size_t i = 0; i < layers.size(); ++i) {
-    const SliceLayer& layer = layers[i];
+    const Layer& layer = layers[i];
     const int layer_at = tree.FindLevel(layer.level);
     if (i == 0) {
       if (layer_at < 0) {

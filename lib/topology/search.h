@@ -6,8 +6,9 @@
 // the chosen domains down to the leaves. Between domains that are equally good the first in tree
 // order wins, so equal questions have equal answers.
 //
-// Contract: internal to the room. A Searcher keeps its arrays between searches; a search costs
-// O(leaves) and allocates little. Positions are those of the tree's layout and hold until the tree
+// Contract: internal to the room. What was counted stays with the tree (counts.h): a search costs
+// O(leaves that changed * depth) plus the domains that it looks at, and O(leaves) the first time
+// that a shape is asked about. Positions are those of the tree's layout and hold until the tree
 // changes.
 #pragma once
 
@@ -18,26 +19,20 @@
 #include <variant>
 #include <vector>
 
+#include "topology/counts.h"
 #include "topology/failure.h"
 #include "topology/tree.h"
 #include "topology/types.h"
 
 namespace sluice::topology {
 
-// What one pod takes; sorted by the name of the resource. An id that no node has is UINT32_MAX.
-struct Need {
-  uint32_t resource = 0;
-  int64_t amount = 0;
-  const ResourceName* name = nullptr;
-};
-
 // Usage of pod sets placed earlier in the same computation.
 using Assumed = std::vector<LeafUsage>;
 
 struct SearchRequest {
   const Tree* tree = nullptr;
-  std::vector<Need> worker;
-  std::optional<std::vector<Need>> leader;
+  Needs worker;
+  std::optional<Needs> leader;
   const NodeFilter* filter = nullptr;
   int64_t count = 0;
   size_t level = 0;
@@ -53,6 +48,7 @@ struct SearchRequest {
   int32_t banned_leaf = -1;                            // slot
   int64_t now = 0;
   std::optional<int64_t> bound;
+  bool brief = false;  // a failure for want of room says only that
 };
 
 struct Found {
@@ -64,17 +60,11 @@ class Searcher {
  public:
   explicit Searcher(const Options& options) : options_(options) {}
   std::variant<Found, Failure> Run(const SearchRequest& request, const Assumed& assumed);
+  // Stops the process when counts that are kept with the tree differ from new ones.
+  static void CheckKept(const Tree& tree, const Options& options);
 
  private:
-  // What a domain could take. With "L": what is left beside the leader, if that is put here.
-  struct State {
-    int64_t pods = 0;
-    int64_t pods_l = 0;
-    int64_t slices = 0;
-    int64_t slices_l = 0;
-    int64_t affinity = 0;
-    int32_t leader = 0;  // whether the leader fits here
-  };
+  using State = DomainState;
   // What a domain gets.
   struct Given {
     int32_t domain = 0;
@@ -82,7 +72,10 @@ class Searcher {
     bool leader = false;
   };
   using List = std::vector<int32_t>;
-  using States = std::vector<State>;
+  struct Range {
+    int32_t first = 0;
+    int32_t last = 0;
+  };
   // How an amount is handed out over a list.
   struct Hand {
     int64_t unit = 1;        // pods in one of what is handed out
@@ -95,15 +88,19 @@ class Searcher {
   };
 
   // counting
-  void Count(const Assumed& assumed);
-  void CountLeaf(int32_t position, const Tree::Mask& mask, const LeafUsage* assumed);
-  int64_t Fit(const std::vector<Need>& needs, int32_t slot, const LeafUsage* assumed,
-              const std::vector<Need>* taken) const;
+  void Count();
+  bool CanKeep() const;
+  void CountWithin();
+  void CountAll(Counts& counts);
+  void BringUp(Counts& counts);
+  void CountLeaf(int32_t position, const LeafUsage* assumed);
+  void Recount(int32_t slot, const LeafUsage* assumed);
+  void Propagate(int32_t position, State before);
+  int64_t Fit(const Needs& needs, int32_t slot, const LeafUsage* assumed, const Needs* taken) const;
   int64_t Free(uint32_t resource, int32_t slot, const LeafUsage* assumed) const;
   bool InMaintenance(int32_t slot) const;
-  static void CountParents(const SearchRequest& request, std::vector<States>& states);
-  static void CountParent(const SearchRequest& request, size_t level, int32_t position,
-                          std::vector<States>& states);
+  void CountParents();
+  void CountParent(size_t level, int32_t position);
 
   // orders
   bool PlainLess(size_t level, int32_t a, int32_t b) const;
@@ -112,6 +109,7 @@ class Searcher {
   void SortLeader(size_t level, List& list) const;
 
   // choosing
+  std::variant<Found, Failure> Find();
   std::variant<Choice, Failure> Choose() const;
   std::variant<Choice, Failure> ChooseAll() const;
   int32_t FirstByLeader(size_t level, bool fitting) const;
@@ -123,13 +121,17 @@ class Searcher {
   int64_t Capacity(size_t level, int32_t domain, bool with_leader, const Hand& hand) const;
 
   // distributing
-  void Distribute(size_t level, List list, int64_t amount, int leaders, const Hand& hand,
+  // Both may change the order of the list.
+  void Distribute(size_t level, List& list, int64_t amount, int leaders, const Hand& hand,
                   std::vector<Given>& out) const;
-  void DistributeEvenly(size_t level, List list, int64_t amount, int leaders, const Hand& hand,
+  void DistributeEvenly(size_t level, List& list, int64_t amount, int leaders, const Hand& hand,
                         std::vector<Given>& out) const;
   std::vector<Given> StepDown(size_t level, const std::vector<Given>& current,
                               bool parents_bind) const;
-  List ChildrenOf(size_t level, int32_t domain) const;
+  void DistributePlain(size_t level, List& list, int64_t amount, const Hand& hand,
+                       std::vector<Given>& out) const;
+  Range ChildrenOf(size_t level, int32_t domain) const;
+  void AddChildren(size_t level, int32_t domain, List& list) const;
   std::variant<Found, Failure> Descend(size_t level, std::vector<Given> current,
                                        bool parents_bind) const;
 
@@ -164,13 +166,18 @@ class Searcher {
   void ClearBelow(size_t level, int32_t domain);
   std::optional<List> OptimalSubset(size_t level, const List& list, size_t size) const;
   double EntropyOf(size_t level, int32_t domain) const;
+  void SortByEntropy(size_t level, List& list) const;
   size_t LowLevel() const;
   List LowList(const List& set) const;
 
   // failing
   Failure NoRoom(size_t level, int64_t fit) const;
   Exclusions Excluded(size_t level, int32_t domain) const;
-  std::string ReasonOf(int32_t position) const;
+  static constexpr int32_t kOutOfDomain = -1;
+  static constexpr int32_t kMaintenance = -2;
+  static constexpr int32_t kFirstNeed = -3;  // and below: which of the worker's needs
+  int32_t ReasonOf(int32_t position) const;
+  std::string ReasonText(int32_t reason) const;
   Failure Incomplete(int64_t placed) const;
 
   int leaders() const { return request_->leader.has_value() ? 1 : 0; }
@@ -178,14 +185,20 @@ class Searcher {
   bool best_fit() const { return !(request_->unconstrained && options_.mixed_profile); }
   size_t bottom() const { return request_->tree->depth() - 1; }
   const State& At(size_t level, int32_t domain) const {
-    return states_[level][static_cast<size_t>(domain)];
+    return (*states_)[level][static_cast<size_t>(domain)];
   }
+  State& StateOf(size_t level, int32_t domain) {
+    return (*states_)[level][static_cast<size_t>(domain)];
+  }
+  // How many domains the level has.
+  int32_t Domains(size_t level) const { return static_cast<int32_t>((*states_)[level].size()); }
 
   const Options options_;
   const SearchRequest* request_ = nullptr;
   const Assumed* assumed_ = nullptr;
   const Tree::Mask* mask_ = nullptr;
-  std::vector<States> states_;  // [level][position]
+  DomainStates* states_ = nullptr;  // those kept with the tree, or `own_`
+  DomainStates own_;
   std::vector<Undo> undo_;
 };
 

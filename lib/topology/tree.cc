@@ -212,9 +212,11 @@ void Tree::AddTo(Columns& columns, int32_t slot, size_t resource, int64_t amount
 
 void Tree::AddBase(int32_t slot, size_t resource, int64_t amount) {
   AddTo(base_, slot, resource, amount);
+  base_journal_.Note(slot);
 }
 void Tree::AddUsed(int32_t slot, size_t resource, int64_t amount) {
   AddTo(used_, slot, resource, amount);
+  used_journal_.Note(slot);
 }
 
 void Tree::Contribute(const NodeRecord& node, int32_t slot, int64_t sign) {
@@ -230,8 +232,14 @@ const Tree::Level& Tree::level(size_t level) const {
   return layout_[level];
 }
 
+uint64_t Tree::layout() const {
+  if (stale_) Refresh();
+  return layout_number_;
+}
+
 void Tree::Refresh() const {
   stale_ = false;
+  ++layout_number_;
   for (size_t l = 0; l < depth(); ++l) {
     Level& level = layout_[l];
     level.begin.clear();
@@ -273,6 +281,11 @@ std::vector<std::string> Tree::ValuesAt(size_t level, int32_t position) const {
   return ValuesOf(level, layout_[level].slot[Index(position)]);
 }
 
+const std::string& Tree::ValueAt(size_t level, int32_t position) const {
+  if (stale_) Refresh();
+  return domains_[level][Index(layout_[level].slot[Index(position)])].value;
+}
+
 std::vector<std::string> Tree::ValuesOf(size_t level, int32_t slot) const {
   std::vector<std::string> values(level + 1);
   for (size_t l = level + 1; l-- > 0;) {
@@ -287,9 +300,17 @@ const Tree::Mask& Tree::MaskFor(const NodeFilter& filter) const {
   if (found == masks_.end()) {
     if (masks_.size() >= kMaxMasks) masks_.clear();
     found = masks_.emplace(filter, std::make_unique<Mask>()).first;
+    found->second->id = ++masks_made_;
   }
   if (found->second->epoch != epoch_) Update(*found->second, filter);
   return *found->second;
+}
+
+const NodeFilter* Tree::FilterOf(uint64_t mask) const {
+  for (const auto& [filter, known] : masks_) {
+    if (known->id == mask) return &filter;
+  }
+  return nullptr;
 }
 
 void Tree::Update(Mask& mask, const NodeFilter& filter) const {
@@ -338,6 +359,7 @@ size_t Tree::MemoryBytes() const {
   for (const auto& column : used_) bytes += column.capacity() * sizeof(int64_t);
   for (const Level& level : layout_) bytes += level.slot.capacity() * 3 * sizeof(int32_t);
   for (const auto& [filter, mask] : masks_) bytes += mask->code.capacity() * sizeof(int32_t);
+  bytes += base_journal_.MemoryBytes() + used_journal_.MemoryBytes() + counts_.MemoryBytes();
   return bytes + position_.capacity() * sizeof(int32_t);
 }
 

@@ -12,6 +12,7 @@
 #pragma once
 
 #include <absl/container/btree_map.h>
+#include <absl/container/inlined_vector.h>
 
 #include <cstdint>
 #include <memory>
@@ -20,6 +21,8 @@
 #include <utility>
 #include <vector>
 
+#include "topology/counts.h"
+#include "topology/journal.h"
 #include "topology/node_filter.h"
 #include "topology/types.h"
 
@@ -63,7 +66,7 @@ struct UsageRecord {
 // Amounts on one leaf identity, by resource id.
 struct LeafUsage {
   UsageRecord* record = nullptr;
-  std::vector<std::pair<uint32_t, int64_t>> amounts;
+  absl::InlinedVector<std::pair<uint32_t, int64_t>, 4> amounts;
 };
 
 class Tree {
@@ -90,6 +93,7 @@ class Tree {
     std::vector<int64_t> score;       // of preferred affinity
     std::vector<std::string> taints;  // texts
     uint64_t epoch = 0;
+    uint64_t id = 0;  // no two masks of the tree ever have the same
   };
 
   Tree(FlavorName name, Flavor flavor, const Options& options, const KeyTable& keys);
@@ -124,6 +128,8 @@ class Tree {
 
   // ---- questions ----
   const Level& level(size_t level) const;
+  // Another one when positions may have changed; never 0.
+  uint64_t layout() const;
   int32_t leaf_count() const { return leaf_count_; }
   const Leaf& leaf(int32_t slot) const { return leaves_[Index(slot)]; }
   // -1 when there is none.
@@ -131,13 +137,22 @@ class Tree {
   int32_t PositionOf(int32_t leaf_slot) const;
   std::vector<std::string> ValuesAt(size_t level, int32_t position) const;
   std::vector<std::string> ValuesOf(size_t level, int32_t slot) const;
+  // The last of ValuesAt.
+  const std::string& ValueAt(size_t level, int32_t position) const;
   // nullptr when no leaf has any of it.
   const int64_t* base(size_t resource) const { return Column(base_, resource); }
   const int64_t* used(size_t resource) const { return Column(used_, resource); }
   size_t resources() const { return base_.size(); }
   // Worked out once for equal filters and kept up to date; valid until the next call or change.
   const Mask& MaskFor(const NodeFilter& filter) const;
+  // The filter of a mask that is still known, else nullptr.
+  const NodeFilter* FilterOf(uint64_t mask) const;
   int32_t maintenance_nodes() const { return maintenance_nodes_; }
+  // Slots whose base, or used, changed.
+  const Journal& base_journal() const { return base_journal_; }
+  const Journal& used_journal() const { return used_journal_; }
+  // What searches counted.
+  CountsCache& counts() const { return counts_; }
   size_t MemoryBytes() const;
 
  private:
@@ -178,10 +193,15 @@ class Tree {
   int32_t leaf_count_ = 0;
   int32_t maintenance_nodes_ = 0;
   uint64_t epoch_ = 1;
+  Journal base_journal_;
+  Journal used_journal_;
   mutable bool stale_ = true;
+  mutable uint64_t layout_number_ = 0;
   mutable std::vector<Level> layout_;
   mutable std::vector<int32_t> position_;  // by leaf slot
   mutable absl::btree_map<NodeFilter, std::unique_ptr<Mask>> masks_;
+  mutable uint64_t masks_made_ = 0;
+  mutable CountsCache counts_;
 };
 
 }  // namespace sluice::topology
