@@ -32,6 +32,31 @@ Value Signed(Value value, uint64_t share) {
   return value < 0 ? -PartOf(-value, share) : PartOf(value, share);
 }
 
+// How far it is from where the balance is as given to where the tangent there meets zero; negative
+// when the balance is. The curve falls towards -E, with the slope (B + E) ln 2 / H, where E is
+// |rate| H / ln 2.
+Value TangentLength(Value balance, Value equilibrium, Value half_life) {
+  constexpr Value kRoom = Value{1} << 62;
+  while (equilibrium + (balance < 0 ? -balance : balance) >= kRoom) {
+    equilibrium >>= 1;
+    balance /= 2;
+  }
+  const Value all = equilibrium + balance;
+  return all <= 0 ? 0 : balance * PartOf(half_life, kInverseLn2) / all;
+}
+
+// About how long a bank lasts: the half-lives after which B + E has fallen to E, with x in the
+// place of log2(1 + x) for the last part of one. Not longer, but for rounding.
+Value RoughlyEmpty(Value balance, Value equilibrium, Value half_life) {
+  constexpr Value kRoom = Value{1} << 62;
+  Value whole = 0;
+  Value all = balance + equilibrium;
+  for (; all > 0 && (all >> 1) >= equilibrium; all >>= 1) ++whole;
+  Value rest = all - equilibrium;
+  for (; equilibrium >= kRoom; equilibrium >>= 1) rest >>= 1;
+  return whole * half_life + (equilibrium == 0 ? 0 : rest * half_life / equilibrium);
+}
+
 }  // namespace
 
 Credits Credits::FromHours(int64_t unit_hours) { return Credits(kHour * unit_hours); }
@@ -172,17 +197,27 @@ Value CreditAccount::After(int64_t nanoseconds) const {
   return PartOf(balance_.value(), kWhole - gone) + Signed(equilibrium, gone);
 }
 
-// The last whole nanosecond before the balance, which falls, is below zero.
+// The last whole nanosecond before the balance, which falls, is below zero. A search between `low`,
+// where it is not below, and `high`, behind which it is (or nobody asks): first where the curve
+// should be, then along its tangents, which meet zero a little too early as the curve bends away
+// from them. Where that does not bring the ends together, the middle does.
 int64_t CreditAccount::UntilZero(int64_t at_most) const {
+  const Value half_life = Nanoseconds(rules_.half_life);
+  const Value equilibrium = PartOf(-Rate() * half_life, kInverseLn2);
   int64_t low = 0;
   int64_t high = at_most;
-  while (low < high) {
-    const int64_t middle = low + (high - low + 1) / 2;
-    if (After(middle) >= 0) {
-      low = middle;
+  Value next = RoughlyEmpty(balance_.value(), equilibrium, half_life);
+  for (int look = 0; low < high; ++look) {
+    constexpr int kMostTangents = 12;
+    if (look >= kMostTangents) next = low + (high - low + 1) / 2;
+    const auto at = static_cast<int64_t>(std::clamp<Value>(next, Value{low} + 1, high));
+    const Value balance = After(at);
+    if (balance >= 0) {
+      low = at;
     } else {
-      high = middle - 1;
+      high = at - 1;
     }
+    next = at + TangentLength(balance, equilibrium, half_life);
   }
   return low;
 }

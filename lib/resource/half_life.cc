@@ -1,6 +1,7 @@
 #include "resource/half_life.h"
 
 #include <array>
+#include <bit>
 
 namespace sluice {
 namespace {
@@ -30,6 +31,7 @@ constexpr std::array<uint64_t, 64> HalfRoots() {
   return roots;
 }
 constexpr std::array<uint64_t, 64> kRoots = HalfRoots();
+constexpr uint64_t kFirstDigit = uint64_t{1} << 63;
 
 }  // namespace
 
@@ -42,9 +44,20 @@ Share63 Alpha(absl::Duration elapsed, absl::Duration half_life) {
   const auto part = static_cast<Wide128>(absl::ToInt64Nanoseconds(rest));
   const auto all = static_cast<Wide128>(absl::ToInt64Nanoseconds(half_life));
   const auto fraction = static_cast<uint64_t>((part << 64) / all);
-  Wide128 kept = kOne >> whole;
-  for (size_t digit = 0; digit < kRoots.size(); ++digit) {
-    if ((fraction >> (63 - digit) & 1) != 0) kept = kept * kRoots[digit] >> 64;
+  uint64_t digits = fraction;
+  if (whole == 0 && digits == 0) return 0;
+  uint64_t kept = 0;  // below one from here on, so 64 bits do
+  if (whole > 0) {
+    kept = static_cast<uint64_t>(kOne >> whole);
+  } else {
+    const int first = std::countl_zero(digits);
+    kept = kRoots[static_cast<size_t>(first)];
+    digits &= ~(kFirstDigit >> first);
+  }
+  while (digits != 0) {
+    const int digit = std::countl_zero(digits);
+    kept = static_cast<uint64_t>(Wide128{kept} * kRoots[static_cast<size_t>(digit)] >> 64);
+    digits &= ~(kFirstDigit >> digit);
   }
   return static_cast<Share63>((kOne - kept) >> 1);
 }

@@ -217,6 +217,35 @@ TEST_CASE("it does not matter how often an account is settled") {
   }
 }
 
+TEST_CASE("the instant at which a bank is empty is exact to the nanosecond") {
+  std::mt19937_64 random(13);
+  const auto below = [&](int64_t n) {
+    return static_cast<int64_t>(random() % static_cast<uint64_t>(n));
+  };
+  // From 1 to 2^bits, every magnitude alike.
+  const auto wide = [&](int64_t bits) { return 1 + below(int64_t{1} << below(bits)); };
+  for (int i = 0; i < 3000; ++i) {
+    CreditRules rules;
+    rules.half_life = absl::Nanoseconds(wide(57));  // up to more than four years
+    rules.max_bank = Hours(80'000);
+    rules.max_debt = Hours(1);
+    const int64_t entitlement = 1'000'000 * wide(30);
+    const int64_t rate = wide(40);  // down to a millionth of a unit
+    const auto start = Credits::Of(Credits::Value{wide(60)} * wide(45));
+    CreditAccount account(rules, At(Hours(0)), start);
+    account.SetRates(entitlement, entitlement + rate, true, At(Hours(0)));
+    INFO(i << " half-life " << rules.half_life << " rate " << rate);
+    const auto empty = account.EmptyAt();
+    if (!empty) continue;  // later than anybody asks
+    CreditAccount then = account;
+    then.Settle(*empty);
+    REQUIRE(then.balance() >= Credits());
+    CreditAccount after = account;
+    after.Settle(*empty + absl::Nanoseconds(2));
+    REQUIRE(after.balance() < Credits());
+  }
+}
+
 TEST_CASE("absurd amounts are capped") {
   CreditRules rules = Rules(Hours(1'000'000), Hours(1'000'000));
   rules.max_bank = Hours(1'000'000);
