@@ -290,7 +290,6 @@ void Operator::Run(absl::Time now) {
   SendEvictions(now);
   TakeCounts(now);
   ReconcileDirty(now);
-  WithdrawReservations();
   SayReservations(now);
   SayWhyWaiting(now);
   SendEvents(now);

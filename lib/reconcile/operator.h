@@ -160,7 +160,6 @@ class Operator {
   void Admit(absl::Time now);
   void Reserve(const admission::Decision& decision, absl::Time now);
   void NoteReservations(const admission::Reservations& found);
-  void WithdrawReservations();
   void FollowReservation(const ObjectKey& key);
   void SayReservations(absl::Time now);
   void ReserveAfter(const InFlight& write, const api::Json& object, absl::Time now);
@@ -255,8 +254,9 @@ class Operator {
   absl::btree_map<ObjectKey, WaitingText> waiting_;
   absl::btree_set<std::pair<absl::Time, ObjectKey>> waiting_due_;
   absl::btree_map<ObjectKey, absl::Time> said_at_;
-  // Workloads whose condition Reserved is not False, and their ClusterQueues.
-  absl::btree_map<ObjectKey, std::string> reserved_;
+  // ClusterQueues with Workloads whose condition Reserved is not False. One that went, or went
+  // elsewhere, stays until its queue is looked at.
+  absl::btree_set<std::pair<std::string, ObjectKey>> reserved_;
   // What that condition is to say; none: that there is no reservation any more.
   absl::btree_map<ObjectKey, std::optional<admission::Reservation>> reservations_;
   Pace waiting_pace_;

@@ -5,15 +5,34 @@
 
 namespace sluice::reconcile {
 
-// Which Workloads tell of a reservation follows from the objects alone, so a controller that has
-// just started withdraws what does not hold any more.
+namespace {
+
+// Whether the Workload says so already; `reservation` without a value: that there is none.
+bool Says(const api::Workload& workload, const std::optional<admission::Reservation>& reservation,
+          absl::Time now) {
+  if (!reservation) return !admission::ShowsReservation(workload);
+  api::Workload conditions;
+  conditions.status.conditions = workload.status.conditions;
+  return !admission::SetReserved(conditions, *reservation, now);
+}
+
+}  // namespace
+
+// Of a Workload that an event touched. Which ones tell of a reservation follows from the objects
+// alone, so a controller that has just started withdraws what does not hold any more: one may not
+// wait in a ClusterQueue with backfill now.
 void Operator::FollowReservation(const ObjectKey& key) {
   const auto workload = world_.workloads().Find(key);
-  if (workload == nullptr || !admission::ShowsReservation(*workload)) {
-    reserved_.erase(key);
-    return;
+  const bool shows = workload != nullptr && admission::ShowsReservation(*workload);
+  if (shows) reserved_.insert({world_.ClusterQueueOf(*workload), key});
+  if (!leading_ || world_.IsAssumed(key) || (!shows && !reservations_.contains(key))) return;
+  const auto info = world_.queues().Find(key);
+  if (info != nullptr && world_.queues().BackfillQueues().contains(info->cluster_queue)) return;
+  if (shows) {
+    reservations_.insert_or_assign(key, std::nullopt);
+  } else {
+    reservations_.erase(key);
   }
-  reserved_[key] = world_.ClusterQueueOf(*workload);
 }
 
 // Reservations are found for all workloads of a ClusterQueue together.
@@ -21,23 +40,17 @@ void Operator::NoteReservations(const admission::Reservations& found) {
   for (const auto& [key, reservation] : found.by_workload) {
     reservations_.insert_or_assign(key, reservation);
   }
-  if (found.queues.empty()) return;
-  for (const auto& [key, queue] : reserved_) {
-    if (found.queues.contains(queue) && !found.by_workload.contains(key)) {
-      reservations_.insert_or_assign(key, std::nullopt);
-    }
-  }
-}
-
-// Those that do not wait in a ClusterQueue with backfill any more.
-void Operator::WithdrawReservations() {
-  absl::erase_if(reserved_,
-                 [this](const auto& shown) { return !world_.workloads().Contains(shown.first); });
-  for (const auto& [key, queue] : reserved_) {
-    if (world_.IsAssumed(key) || reservations_.contains(key)) continue;
-    const bool waits = world_.queues().PlaceOf(key) != queueing::Place::kNone;
-    if (!waits || !world_.queues().BackfillQueues().contains(queue)) {
-      reservations_.insert_or_assign(key, std::nullopt);
+  for (const auto& [queue, count] : found.queues) {
+    for (auto it = reserved_.lower_bound({queue, {}});
+         it != reserved_.end() && it->first == queue;) {
+      const ObjectKey& key = it->second;
+      const auto workload = world_.workloads().Find(key);
+      const bool shows = workload != nullptr && admission::ShowsReservation(*workload) &&
+                         world_.ClusterQueueOf(*workload) == queue;
+      if (shows && !found.by_workload.contains(key)) {
+        reservations_.insert_or_assign(key, std::nullopt);
+      }
+      it = shows ? std::next(it) : reserved_.erase(it);
     }
   }
 }
@@ -51,20 +64,20 @@ void Operator::SayReservations(absl::Time now) {
       it = reservations_.erase(it);
       continue;
     }
+    const bool said = Says(*workload, it->second, now);
     const auto blocked = blocked_.find(ref);
-    if (Busy(ref) || (blocked != blocked_.end() && blocked->second > now) ||
-        !waiting_pace_.Ready(now, WaitingRate(now))) {
-      ++it;
+    const bool waits = Busy(ref) || (blocked != blocked_.end() && blocked->second > now);
+    if (said || waits) {
+      it = said ? reservations_.erase(it) : std::next(it);
       continue;
     }
+    if (!waiting_pace_.Ready(now, WaitingRate(now))) return;
     api::Workload next = *workload;
-    const bool changed =
-        it->second ? admission::SetReserved(next, *it->second, now)
-                   : admission::ClearReserved(next, admission::kWithdrawn,
-                                              "Others come before it, or it waits no more", now);
-    if (!changed) {
-      it = reservations_.erase(it);
-      continue;
+    if (it->second) {
+      admission::SetReserved(next, *it->second, now);
+    } else {
+      admission::ClearReserved(next, admission::kWithdrawn,
+                               "Others come before it, or it waits no more", now);
     }
     waiting_pace_.Take();
     Send(WorkloadStatusAction(world_, std::move(next), now, true), ref, {});

@@ -84,6 +84,7 @@ void Operator::ReconcileDirty(absl::Time now) {
       continue;
     }
     blocked_.erase(ref);
+    if (ref.kind == api::Kind::kWorkload) FollowReservation(ref.key);
     if (ref.kind == api::Kind::kLocalQueue) world_.SampleUsage(ref.key, now);
     const bool paced = paced_.erase(ref) > 0;
     const bool deferred = DeferQueueStatus(ref, now);

@@ -21,7 +21,9 @@ void World::FollowCheckpoints(const ObjectKey& key, const api::Workload* before,
                               const api::Workload* after, Refs& touched) {
   const std::string old_uid = before == nullptr ? "" : before->metadata.uid;
   const std::string new_uid = after == nullptr ? "" : after->metadata.uid;
-  if (old_uid != new_uid) {
+  // Kept from the first request for a checkpoint on: few clusters ever ask for one, and the UIDs of
+  // all Workloads take their room.
+  if (!by_uid_.empty() && old_uid != new_uid) {
     if (!old_uid.empty()) by_uid_.erase(old_uid);
     if (!new_uid.empty()) by_uid_[new_uid] = key;
   }
@@ -32,7 +34,12 @@ void World::FollowCheckpoints(const ObjectKey& key, const api::Workload* before,
       found->second.erase(key);
       if (found->second.empty()) asked_for_.erase(found);
     }
-    if (!new_preemptor.empty()) asked_for_[new_preemptor].insert(key);
+    if (!new_preemptor.empty()) {
+      asked_for_[new_preemptor].insert(key);
+      if (by_uid_.empty()) {
+        for (const auto& [name, one] : workloads_.all()) by_uid_[one->metadata.uid] = name;
+      }
+    }
     // Whoever counted on its room decides anew.
     if (new_preemptor.empty() && before->status.admission.has_value()) {
       releases_.insert(before->status.admission->cluster_queue);

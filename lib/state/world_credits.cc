@@ -104,7 +104,7 @@ void World::FollowCredits(const ObjectKey& key, const Contribution* before,
     const auto known = reserved_since_.find(key);
     const absl::Time since = known == reserved_since_.end() ? absl::InfinitePast() : known->second;
     credits_.Hold(before->cluster_queue, before->usage, -1, ReleaseTime(key, since));
-    reserved_since_.erase(key);
+    if (known != reserved_since_.end()) reserved_since_.erase(known);
   }
   if (after == nullptr) {
     if (workload == nullptr) ForgetLender(key);
@@ -112,15 +112,16 @@ void World::FollowCredits(const ObjectKey& key, const Contribution* before,
   }
   ForgetLender(key);
   const absl::Time since = ReservedSince(*workload);
-  reserved_since_[key] = since;
+  // Elsewhere nobody asks. A policy that has just come may govern it in a moment.
+  if (credits_.stale() || credits_.Governs(after->cluster_queue)) reserved_since_[key] = since;
   credits_.Hold(after->cluster_queue, after->usage, 1, since);
 }
 
 absl::Time World::CreditsCertainUntil(absl::Time now) const {
   absl::Time until = quota::FloorSecond(now);
   for (const auto& [key, workload] : assumed_) {
-    if (const auto since = reserved_since_.find(key); since != reserved_since_.end()) {
-      until = std::min(until, quota::FloorSecond(since->second));
+    if (contributions_.contains(key)) {
+      until = std::min(until, quota::FloorSecond(ReservedSince(*workload)));
     }
   }
   return until;

@@ -188,7 +188,10 @@ void World::RefreshActivity(const std::string& name, Refs& touched) {
   queues_.AddClusterQueue(name, {backfill ? queueing::QueueingStrategy::kStrictFifo
                                           : queueing::StrategyOf(*cluster_queue),
                                  snapshot.active, UsageBased(name), backfill});
-  if (started) releases_.insert(name);
+  if (started) {
+    releases_.insert(name);
+    TouchMembers(name, touched);  // they may tell of reservations that are none any more
+  }
   snapshot_.cluster_queues.insert_or_assign(name, std::move(snapshot));
   QueueActivity& stored = activity_[name];
   if (stored == activity) return;

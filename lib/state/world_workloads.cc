@@ -59,6 +59,22 @@ bool MovesReservations(const preemption::ReservedWorkload* before,
   return deadline(*before) != deadline(after);
 }
 
+// ClusterQueues with backfill that share quota, or nodes, with that one look at their heads again.
+void RetryBackfill(const admission::Snapshot& snapshot, queueing::QueueManager& queues,
+                   const std::string& cluster_queue) {
+  const auto on_nodes = [&](const std::string& name) {
+    const auto* found = snapshot.FindClusterQueue(name);
+    return found != nullptr && found->has_topology;
+  };
+  for (const std::string& name : snapshot.tree.TreeOf(cluster_queue)) {
+    if (queues.BackfillQueues().contains(name)) queues.Retry(name);
+  }
+  if (!on_nodes(cluster_queue)) return;
+  for (const std::string& name : queues.BackfillQueues()) {
+    if (on_nodes(name)) queues.Retry(name);
+  }
+}
+
 // Places that were chosen after the reservation are confirmed by those, not by the reservation.
 bool SamePlaces(const api::Workload& assumed, const api::Workload& seen) {
   if (!assumed.status.admission || !seen.status.admission) return true;
@@ -354,15 +370,7 @@ void World::ListReserved(const ObjectKey& key) {
   const bool moved = !queues_.BackfillQueues().empty() &&
                      MovesReservations(snapshot_.reserved.Find(key), reserved);
   snapshot_.reserved.Put(std::move(reserved));
-  if (moved) {
-    const std::vector<std::string> tree = snapshot_.tree.TreeOf(held->second.cluster_queue);
-    const absl::btree_set<std::string> queues = queues_.BackfillQueues();
-    for (const std::string& name : queues) {
-      // Nodes may be shared by all.
-      const bool shares = std::binary_search(tree.begin(), tree.end(), name);
-      if (shares || topology_ != nullptr) queues_.Retry(name);
-    }
-  }
+  if (moved) RetryBackfill(snapshot_, queues_, held->second.cluster_queue);
   const auto checkpoints = preemption::CheckpointsOf(*workload);
   const bool runs = checkpoints && started_at != absl::InfiniteFuture();
   ProtectUntil(key, runs && checkpoints->min_runtime > absl::ZeroDuration()
