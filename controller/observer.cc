@@ -165,6 +165,7 @@ void ShellObserver::OnDecision(const admission::Decision& decision, absl::Time) 
   ++decisions_;
   if (pending_) pending_->OnDecision(decision);
   if (admit) ++admissions_;
+  if (admit && decision.backfill) metrics_.Backfilled(decision.info->cluster_queue);
   std::vector<std::string> victims;
   for (const admission::Decision::Victim& victim : decision.victims) {
     if (!victim.ongoing) victims.push_back(victim.workload->Key().ToString());

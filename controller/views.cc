@@ -2,6 +2,7 @@
 
 #include <limits>
 
+#include "admission/reservation.h"
 #include "api/names.h"
 #include "jobs/construct.h"
 #include "topology/fragmentation.h"
@@ -43,9 +44,11 @@ std::vector<metrics::FlavorResourceView> ResourceViews(const api::ClusterQueueSp
   return views;
 }
 
-// Per queue: finished Workloads, and the unadmitted ones by their reasons.
+// Per queue: finished Workloads, those with a reservation, and the unadmitted ones by their
+// reasons.
 struct WorkloadCounts {
   int64_t finished = 0;
+  int64_t reservations = 0;  // of starts, with backfill
   absl::btree_map<std::pair<std::string, std::string>, int64_t> unadmitted;
 };
 
@@ -56,6 +59,7 @@ void Count(const api::Workload& workload, WorkloadCounts& counts) {
     return;
   }
   if (api::IsTrue(conditions, api::kAdmitted) || workload.metadata.Deleting()) return;
+  if (admission::ShowsReservation(workload)) ++counts.reservations;
   const api::Condition* admitted = api::FindCondition(conditions, api::kAdmitted);
   const api::Condition* reserved = api::FindCondition(conditions, api::kQuotaReserved);
   std::string cause;
@@ -94,6 +98,7 @@ metrics::ClusterQueueView ClusterQueueViewOf(const state::World& world,
   view.reserving = totals.reserving;
   view.admitted = totals.admitted;
   view.finished = counts.finished;
+  if (world.queues().BackfillQueues().contains(name)) view.reservations = counts.reservations;
   view.resources = ResourceViews(queue.spec, totals);
   view.unadmitted = UnadmittedViews(counts);
   absl::btree_map<ResourceName, int64_t> waiting;

@@ -68,6 +68,11 @@ const FamilyInfo kCreditUsage = {"sluice_credit_usage",
 const FamilyInfo kCreditRate = {"sluice_credit_rate",
                                 "Credit-hours an hour, by CreditAccount; negative while it spends",
                                 kAccount};
+const FamilyInfo kReservations = {
+    "sluice_backfill_reservations",
+    "Waiting workloads that have a reservation, by ClusterQueue; only "
+    "of those with backfill",
+    kQueue};
 const FamilyInfo kPending = {"kueue_pending_workloads",
                              "Workloads that wait, by ClusterQueue; 'active' ones are tried, "
                              "'inadmissible' ones wait for a change that can help them",
@@ -175,6 +180,7 @@ void AddClusterQueue(const ClusterQueueView& queue, const MetricsOptions& option
   out.Add(kFinished, {queue.name}, queue.finished);
   out.Add(kReserving, {queue.name}, queue.reserving);
   out.Add(kAdmitted, {queue.name}, queue.admitted);
+  if (queue.reservations) out.Add(kReservations, {queue.name}, *queue.reservations);
   for (const auto& [status, name] :
        {std::pair(Status::kActive, "active"), std::pair(Status::kPending, "pending"),
         std::pair(Status::kTerminating, "terminating")}) {

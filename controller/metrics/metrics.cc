@@ -132,6 +132,9 @@ struct Metrics::Impl {
                                      "Ended requests for a checkpoint, by result (answered, "
                                      "timed_out, withdrawn)",
                                      {"cluster_queue", "result", "replica_role"}}};
+  CounterFamily backfilled{{"sluice_backfilled_workloads_total",
+                            "Workloads that were given quota before others that come before them",
+                            {"cluster_queue", "replica_role"}}};
   CounterFamily rejected{{"sluice_rejected_objects_total",
                           "Objects that could not be decoded and were left out, by kind",
                           {"kind"}}};
@@ -163,7 +166,7 @@ struct Metrics::Impl {
       visit(twin->local);
     }
     for (auto* family : {&attempts, &evicted_once, &rejected, &api_requests, &webhook_requests,
-                         &lost_work, &evictions_avoided, &checkpoint_requests}) {
+                         &lost_work, &evictions_avoided, &checkpoint_requests, &backfilled}) {
       visit(*family);
     }
     for (auto* family : {&attempt_duration, &ready_to_evicted, &eviction_latency, &creation_latency,
@@ -319,6 +322,11 @@ void Metrics::Observe(const GateRemovedRecord& record) {
   impl_->gate_removal.Observe(
       {record.gate, record.cluster_queue, record.of_group ? "true" : "false", impl_->role},
       Seconds(record.since_admitted));
+}
+
+void Metrics::Backfilled(const std::string& cluster_queue) {
+  const std::lock_guard<std::mutex> lock(impl_->mutex);
+  impl_->backfilled.Increment({cluster_queue, impl_->role});
 }
 
 void Metrics::Observe(const CheckpointRequestRecord& record) {

@@ -146,6 +146,8 @@ class Metrics {
   void Observe(const LostWorkRecord& record);
   void Observe(const CheckpointRequestRecord& record);
   void Observe(const GateRemovedRecord& record);
+  // A workload was given quota before others that come before it in the ClusterQueue.
+  void Backfilled(const std::string& cluster_queue);
   // job_kind is the bare kind ("Job"); only for jobs of generation 1.
   void WorkloadCreated(const std::string& job_kind, absl::Duration since_job);
 

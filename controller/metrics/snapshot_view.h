@@ -49,7 +49,8 @@ struct ClusterQueueView {
   std::optional<int64_t> hashes_inadmissible;
   int64_t reserving = 0;
   int64_t admitted = 0;
-  int64_t finished = 0;  // finished workloads that still exist
+  int64_t finished = 0;                 // finished workloads that still exist
+  std::optional<int64_t> reservations;  // of starts; only with backfill
   std::vector<FlavorResourceView> resources;
   // Sums over waiting workloads, one entry for each resource the queue covers.
   std::vector<ResourceAmountView> pending_resources;

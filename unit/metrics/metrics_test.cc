@@ -184,6 +184,7 @@ MetricsView OneQueue() {
   queue.finished = 9;
   queue.resources = {{"f", "cpu", 10.5, {}, 2, 4, 1.25}};
   queue.pending_resources = {{"cpu", 4}};
+  queue.reservations = 2;
   queue.unadmitted = {{"NoReservation", "WaitingForQuota", 5}, {"NoReservation", "Suspended", 0}};
   view.cluster_queues = {queue};
   LocalQueueView local;
@@ -199,6 +200,28 @@ MetricsView OneQueue() {
   view.pod_groups = true;
   view.credit_accounts = {{"cq-team", "p", -1.5, 24, 4, 6, -2}};
   return view;
+}
+
+TEST_CASE("backfill: reservations as a gauge where there is backfill, starts as a counter") {
+  Published published;
+  MetricsView view = OneQueue();
+  view.cluster_queues.push_back(view.cluster_queues.front());
+  view.cluster_queues.back().name = "plain";
+  view.cluster_queues.back().reservations.reset();
+  published.view = std::make_shared<MetricsView>(view);
+  Metrics metrics(Quiet(), published.Source());
+  metrics.Backfilled("cq");
+  metrics.Backfilled("cq");
+  const std::string text = metrics.Text();
+  CHECK(Family(text, "sluice_backfill_reservations") ==
+        "# TYPE sluice_backfill_reservations gauge\n"
+        "sluice_backfill_reservations{cluster_queue=\"cq\",replica_role=\"standalone\"} 2\n");
+  CHECK(Family(text, "sluice_backfilled_workloads_total") ==
+        "# TYPE sluice_backfilled_workloads_total counter\n"
+        "sluice_backfilled_workloads_total{cluster_queue=\"cq\",replica_role=\"standalone\"} 2\n");
+  metrics.ForgetClusterQueue("cq");
+  CHECK(Family(metrics.Text(), "sluice_backfilled_workloads_total").find("cq") ==
+        std::string::npos);
 }
 
 TEST_CASE("gauges show the view") {
