@@ -36,6 +36,16 @@ std::vector<std::string> Split(const std::string& text) {
   return names;
 }
 
+constexpr char kBetween[] = "; ";
+
+std::string IgnoredText(const DeclaredCheckpoints& declared) {
+  std::string text;
+  for (const IgnoredAnnotation& one : declared.problems) {
+    text += (text.empty() ? "" : kBetween) + one.text;
+  }
+  return text;
+}
+
 std::string NamesOf(const api::StringMap& annotations) {
   std::string names;
   for (const auto& [name, value] : annotations) names += (names.empty() ? "" : ",") + name;
@@ -48,8 +58,10 @@ void DeclaredCheckpoints::Add(const api::StringMap& from, const std::string& pla
                               absl::Time now) {
   const auto ignore = [&](const std::string& name, const std::string& value,
                           const std::string& problem) {
-    problems.push_back(fmt::format("{} {}: \"{}\" is ignored, it {}", place, name,
-                                   api::TruncateMessage(value, 64), problem));
+    problems.push_back(
+        {name == queueing::kExpectedRuntime ? kInvalidExpectedRuntime : kInvalidCheckpoint,
+         fmt::format("{} {}: \"{}\" is ignored, it {}", place, name,
+                     api::TruncateMessage(value, 64), problem)});
   };
   if (const std::string* value = Find(from, queueing::kExpectedRuntime)) {
     if (const auto problem = queueing::BackfillProblem(queueing::kExpectedRuntime, *value)) {
@@ -72,7 +84,8 @@ void DeclaredCheckpoints::Add(const api::StringMap& from, const std::string& pla
     const absl::Time time = TimeOf(value);
     if (time > now) {
       problems.push_back(
-          fmt::format("{} {}: \"{}\" is in the future and is ignored", place, name, *value));
+          {kInvalidCheckpoint,
+           fmt::format("{} {}: \"{}\" is in the future and is ignored", place, name, *value)});
       look_again = std::min(look_again, time);
     } else if (time > TimeOf(Find(annotations, name))) {
       annotations[name] = *value;
@@ -106,10 +119,35 @@ std::optional<Json> CheckpointPatch(const api::Workload& workload,
   if (names != (copied == nullptr ? "" : *copied)) {
     changes.Set(kCopiedAnnotations, names.empty() ? Json() : Json(names));
   }
+  const std::string ignored = IgnoredText(declared);
+  const std::string* told = Find(has, kIgnoredAnnotations);
+  if (ignored != (told == nullptr ? "" : *told)) {
+    changes.Set(kIgnoredAnnotations, ignored.empty() ? Json() : Json(ignored));
+  }
   if (changes.AsObject().empty()) return std::nullopt;
   Json body = Json::MakeObject();
   body["metadata"].Set("annotations", std::move(changes));
   return body;
+}
+
+Write* PlanCheckpoints(const api::Workload& workload, const DeclaredCheckpoints& declared,
+                       Plan& plan) {
+  auto patch = CheckpointPatch(workload, declared);
+  if (!patch) return nullptr;
+  return &plan.Add(MergePatchAction(api::Kind::kWorkload, workload.metadata.Key(), "",
+                                    *std::move(patch), workload.metadata.resource_version));
+}
+
+std::vector<IgnoredAnnotation> NewProblems(const api::Workload& workload,
+                                           const DeclaredCheckpoints& declared) {
+  const std::string* told = Find(workload.metadata.annotations, kIgnoredAnnotations);
+  std::vector<IgnoredAnnotation> problems = declared.problems;
+  if (told == nullptr) return problems;
+  const std::string all = kBetween + *told + kBetween;
+  std::erase_if(problems, [&](const IgnoredAnnotation& one) {
+    return all.find(kBetween + one.text + kBetween) != std::string::npos;
+  });
+  return problems;
 }
 
 void SetCheckpoints(Json& body, const DeclaredCheckpoints& declared) {

@@ -7,7 +7,8 @@
 // on the Workload itself stays. Nothing is remembered here, so a crash between any two writes
 // changes nothing.
 //
-// Contract: pure. Values that cannot be read, and times in the future, are left out and named.
+// Contract: pure. Values that cannot be read, and times in the future, are left out and named: in
+// the annotation kIgnoredAnnotations of the Workload, and in an event once that says something new.
 #pragma once
 
 #include <absl/time/time.h>
@@ -18,15 +19,30 @@
 
 #include "api/json.h"
 #include "api/kueue_types.h"
+#include "reconcile/plan.h"
 
 namespace sluice::reconcile {
 
 // On a Workload: names of the annotations that come from the job, separated by commas.
 inline constexpr char kCopiedAnnotations[] = "sluice.dev/copied-annotations";
 
+// On a Workload: what of the job's annotations is ignored and why, a sentence each, separated by
+// semicolons.
+inline constexpr char kIgnoredAnnotations[] = "sluice.dev/ignored-annotations";
+
+// Reasons of the events about them.
+inline constexpr char kInvalidCheckpoint[] = "InvalidCheckpoint";
+inline constexpr char kInvalidExpectedRuntime[] = "InvalidExpectedRuntime";
+
+struct IgnoredAnnotation {
+  const char* reason = kInvalidCheckpoint;
+  std::string text;
+  bool operator==(const IgnoredAnnotation&) const = default;
+};
+
 struct DeclaredCheckpoints {
-  api::StringMap annotations;         // those that can be read
-  std::vector<std::string> problems;  // one sentence for each of the others
+  api::StringMap annotations;               // those that can be read
+  std::vector<IgnoredAnnotation> problems;  // one for each of the others
   // When a time of a checkpoint that is in the future now will not be any more.
   absl::Time look_again = absl::InfiniteFuture();
 
@@ -38,6 +54,12 @@ struct DeclaredCheckpoints {
 // The merge patch that makes the Workload say so too; nullopt when it does.
 std::optional<api::Json> CheckpointPatch(const api::Workload& workload,
                                          const DeclaredCheckpoints& declared);
+// The same as a write of the plan; nullptr when there is none to do.
+Write* PlanCheckpoints(const api::Workload& workload, const DeclaredCheckpoints& declared,
+                       Plan& plan);
+// Those of the problems that the Workload does not tell of yet.
+std::vector<IgnoredAnnotation> NewProblems(const api::Workload& workload,
+                                           const DeclaredCheckpoints& declared);
 // The same for a Workload that is to be created.
 void SetCheckpoints(api::Json& body, const DeclaredCheckpoints& declared);
 

@@ -323,16 +323,15 @@ class JobPass {
   // What the Job and its pods say of their checkpoints, and the request for one.
   bool Checkpoints() {
     const DeclaredCheckpoints declared = DeclaredByJob();
-    for (const std::string& problem : declared.problems) {
-      plan_.notes.push_back(JobNote(job_, true, "InvalidCheckpoint", problem));
-    }
     plan_.RecheckAt(declared.look_again);
     std::string asked;
     for (const auto& workload : {running_ == workload_ ? nullptr : running_, workload_}) {
       if (workload == nullptr) continue;
-      if (auto patch = CheckpointPatch(*workload, declared)) {
-        plan_.Add(MergePatchAction(api::Kind::kWorkload, workload->metadata.Key(), "",
-                                   *std::move(patch), workload->metadata.resource_version));
+      Write* write = PlanCheckpoints(*workload, declared, plan_);
+      if (write != nullptr && workload == workload_) {
+        for (const IgnoredAnnotation& one : NewProblems(*workload, declared)) {
+          write->notes.push_back(JobNote(job_, true, one.reason, one.text));
+        }
       }
       if (asked.empty()) asked = CheckpointRequestTime(*workload);
     }

@@ -174,13 +174,11 @@ bool PodPass::Checkpoints() {
   for (const ManagedPodPtr& pod : all_) {
     declared.Add(pod->metadata.annotations, "pod " + pod->metadata.name + ": annotation", now_);
   }
-  for (const std::string& problem : declared.problems) {
-    plan_.notes.push_back(PodNote(First(), true, "InvalidCheckpoint", problem));
-  }
   plan_.RecheckAt(declared.look_again);
-  if (auto patch = CheckpointPatch(*workload_, declared)) {
-    plan_.Add(MergePatchAction(api::Kind::kWorkload, workload_->metadata.Key(), "",
-                               *std::move(patch), workload_->metadata.resource_version));
+  if (Write* write = PlanCheckpoints(*workload_, declared, plan_)) {
+    for (const IgnoredAnnotation& one : NewProblems(*workload_, declared)) {
+      write->notes.push_back(PodNote(First(), true, one.reason, one.text));
+    }
   }
   const std::string asked = CheckpointRequestTime(*workload_);
   for (const ManagedPodPtr& pod : pods_) {

@@ -49,15 +49,44 @@ TEST_CASE("what cannot be read and what is in the future is named and left out")
   CHECK(declared.annotations == api::StringMap{{"sluice.dev/checkpoint-on-request", "true"}});
   CHECK(declared.look_again == kNow + absl::Seconds(5));
   REQUIRE(declared.problems.size() == 3);
-  CHECK(declared.problems[0] ==
+  CHECK(declared.problems[0].text ==
         "annotation sluice.dev/last-checkpoint: \"2026-01-01T10:00:05Z\" is in the future and is "
         "ignored");
-  CHECK(declared.problems[1] ==
+  CHECK(declared.problems[1].text ==
         "annotation sluice.dev/restart-cost: \"soon\" is ignored, it must be a duration such as "
         "30m or 1h30m");
-  CHECK(declared.problems[2] ==
+  CHECK(declared.problems[2].text ==
         "pod a: annotation sluice.dev/last-checkpoint: \"today\" is ignored, it must be a time as "
         "in RFC 3339: 2026-01-31T10:00:00Z");
+}
+
+TEST_CASE("what is ignored is on the Workload, and told once as long as it stays the same") {
+  DeclaredCheckpoints declared;
+  declared.Add({{"sluice.dev/expected-runtime", "long"}}, "annotation", kNow);
+  declared.Add({{"sluice.dev/last-checkpoint", "2026-01-01T10:00:05Z"}}, "pod a: annotation", kNow);
+  REQUIRE(declared.problems.size() == 2);
+  CHECK(declared.problems[0].reason == std::string("InvalidExpectedRuntime"));
+  CHECK(declared.problems[1].reason == std::string("InvalidCheckpoint"));
+  CHECK(NewProblems(Carrying({}), declared) == declared.problems);
+  const auto patch = CheckpointPatch(Carrying({}), declared);
+  REQUIRE(patch.has_value());
+  const std::string told = patch->GetString("metadata", "annotations", kIgnoredAnnotations);
+  CHECK(told == declared.problems[0].text + "; " + declared.problems[1].text);
+  const api::Workload tells = Carrying({{kIgnoredAnnotations, told}});
+  CHECK_FALSE(CheckpointPatch(tells, declared).has_value());
+  CHECK(NewProblems(tells, declared).empty());
+  // A second one is new, the others are not.
+  DeclaredCheckpoints more = declared;
+  more.Add({{"sluice.dev/min-runtime", "-1s"}}, "annotation", kNow);
+  REQUIRE(NewProblems(tells, more).size() == 1);
+  CHECK(NewProblems(tells, more)[0] == more.problems[2]);
+  // Once the time has come there is nothing wrong with it any more.
+  DeclaredCheckpoints later;
+  later.Add({{"sluice.dev/last-checkpoint", "2026-01-01T10:00:05Z"}}, "pod a: annotation",
+            kNow + absl::Seconds(5));
+  const auto clears = CheckpointPatch(tells, later);
+  REQUIRE(clears.has_value());
+  CHECK(clears->Text().find(R"("sluice.dev/ignored-annotations":null)") != std::string::npos);
 }
 
 TEST_CASE("the Workload follows, and what was written on it by others stays") {
