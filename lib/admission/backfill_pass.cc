@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "admission/conditions.h"
+#include "api/names.h"
 #include "quota/overlay.h"
 
 namespace sluice::admission {
@@ -15,6 +16,14 @@ using Verdict = Explanation::Verdict;
 bool HasChecks(const api::ClusterQueue& cluster_queue) {
   return !RequiredChecks(cluster_queue, nullptr).empty() ||
          cluster_queue.spec.admission_checks_strategy.has_value();
+}
+
+// It waits, as it says, only for what is reserved for others.
+bool SaysHeld(const api::Workload& workload) {
+  const api::Condition* condition =
+      api::FindCondition(workload.status.conditions, api::kQuotaReserved);
+  return condition != nullptr && condition->status == api::ConditionStatus::kFalse &&
+         condition->reason == kWaitsForReservation;
 }
 
 absl::Time DeadlineOf(const ReservedWorkload& workload) {
@@ -134,82 +143,125 @@ void BackfillPass::BuildProfile() {
       profile_.AddRunning(*node, one->usage, DeadlineOf(*one));
     }
   }
-  if (needs_place) ListEndings();
-  for (const Ending& ending : endings_) profile_.AddInstant(ending.at);
+  if (needs_place) ListPlaces();
   profile_.Build(std::move(queues), std::move(cells));
 }
 
-void BackfillPass::ListEndings() {
+// A step begins also where something ends that only gives places back.
+void BackfillPass::ListPlaces() {
+  nodes_.emplace(*snapshot_.topology);
   for (const auto& [name, queue] : snapshot_.cluster_queues) {
     for (const ReservedWorkload* one : snapshot_.reserved.Of(name)) {
-      const absl::Time at = DeadlineOf(*one);
-      if (at != absl::InfiniteFuture()) endings_.push_back({at, one});
+      if (const auto* usage = places_.UsageOf(*one))
+        nodes_->AddRunning(DeadlineOf(*one), usage->usage());
     }
   }
-  std::sort(endings_.begin(), endings_.end(), [](const Ending& a, const Ending& b) {
-    if (a.at != b.at) return a.at < b.at;
-    return a.workload->Key() < b.workload->Key();
-  });
+  for (const absl::Time at : nodes_->Endings()) profile_.AddInstant(at);
 }
 
 absl::Duration BackfillPass::BoundFrom(const Item& item) const {
   return queueing::BoundOf(*item.info->workload).value_or(absl::InfiniteDuration());
 }
 
-// The first step from which on there are places for the option; the more has ended, the more there
-// are.
-std::optional<size_t> BackfillPass::PlaceStep(const Item& item, size_t option) const {
-  std::vector<preemption::Target> gone;
-  const auto fits = [&](size_t ended) {
-    gone.clear();
-    for (size_t i = 0; i < ended; ++i) gone.push_back({endings_[i].workload});
-    return nominator_.PlaceFits(*item.info, (*item.options)[option], gone);
-  };
-  if (!fits(endings_.size())) return std::nullopt;
-  size_t low = 0;
-  size_t high = endings_.size();
-  while (low < high) {
-    const size_t middle = low + (high - low) / 2;
-    if (fits(middle)) {
-      high = middle;
-    } else {
-      low = middle + 1;
-    }
-  }
-  return low == 0 ? 1 : std::max<size_t>(1, profile_.StepAt(endings_[low - 1].at));
+std::optional<topology::WorkloadUsage> BackfillPass::PlaceOf(const Item& item, size_t option) {
+  ++looks_;
+  return nominator_.PlaceOf(*item.info, (*item.options)[option]);
 }
 
-std::optional<BackfillProfile::Fit> BackfillPass::FitWithPlace(const Plan& plan,
-                                                               const Item& item) const {
-  std::optional<BackfillProfile::Fit> best;
+// When there are places for the option if nothing is reserved: the more has ended, the more there
+// are. InfiniteFuture: never, by the bounds of what runs.
+absl::Time BackfillPass::FirstPlace(const Item& item, size_t option) {
+  const auto [known, added] =
+      not_before_.insert({Ask{item.options, option, absl::ZeroDuration()}, absl::InfiniteFuture()});
+  if (!added) return known->second;
+  std::vector<absl::Time> times = nodes_->Endings();
+  times.insert(times.begin(), absl::InfinitePast());
+  const auto fits = [&](absl::Time at) {
+    const auto look = nodes_->LookWithoutReservations(at);
+    return PlaceOf(item, option).has_value();
+  };
+  if (!fits(times.back())) return known->second;
+  const auto first = std::partition_point(times.begin(), times.end() - 1,
+                                          [&](absl::Time at) { return !fits(at); });
+  return known->second = *first;
+}
+
+// Each step from there on is tried; after some that were in vain fewer and fewer of them, so that
+// one workload never costs many looks.
+std::optional<BackfillPass::Start> BackfillPass::FindPlace(const Plan& plan, const Item& item,
+                                                           size_t option, size_t before) {
+  constexpr size_t kEachStep = 16;
+  const absl::Duration bound = BoundFrom(item);
+  absl::Time& not_before =
+      not_before_.insert({Ask{item.options, option, bound}, FirstPlace(item, option)})
+          .first->second;
+  if (not_before == absl::InfiniteFuture()) return std::nullopt;
+  size_t stride = 1;
+  size_t step = std::max<size_t>(1, profile_.StepAt(not_before));
+  for (size_t looks = 0; step < before; ++looks) {
+    const auto fit = profile_.EarliestFit(*plan.queue, {item.requests[option]}, bound, step);
+    if (!fit || fit->step >= before) return std::nullopt;
+    const absl::Time from = profile_.TimeOf(fit->step);
+    const auto look = nodes_->LookAt(from, from + bound);
+    if (auto places = PlaceOf(item, option)) {
+      if (stride == 1) not_before = from;
+      return Start{{fit->step, option, fit->at}, *std::move(places)};
+    }
+    if (looks >= kEachStep) stride *= 2;
+    step = fit->step + stride;
+  }
+  return std::nullopt;
+}
+
+std::optional<BackfillPass::Start> BackfillPass::FindStart(const Plan& plan, const Item& item) {
+  // Behind the heads quota has to do once many were looked at.
+  const bool enough = plan.head.has_value() && looks_ >= kMostLooks;
+  if (!item.needs_place || enough) {
+    const auto fit = profile_.EarliestFit(*plan.queue, item.requests, BoundFrom(item), 1);
+    return fit ? std::optional<Start>({*fit, {}}) : std::nullopt;
+  }
+  std::optional<Start> best;
   for (size_t option = 0; option < item.requests.size(); ++option) {
-    const auto from = PlaceStep(item, option);
-    if (!from) continue;
-    auto fit = profile_.EarliestFit(*plan.queue, {item.requests[option]}, BoundFrom(item), *from);
-    if (!fit || (best && best->step <= fit->step)) continue;
-    fit->option = option;
-    best = fit;
+    const size_t before = best ? best->fit.step : profile_.steps();
+    if (auto start = FindPlace(plan, item, option, before)) best = std::move(start);
   }
   return best;
 }
 
-// It does not start now: not before the second step.
-void BackfillPass::Reserve(Plan& plan, size_t index) {
-  Item& item = plan.items[index];
-  const auto fit = item.needs_place && index == plan.head
-                       ? FitWithPlace(plan, item)
-                       : profile_.EarliestFit(*plan.queue, item.requests, BoundFrom(item), 1);
-  if (!fit) return ReserveUnknown(plan, item);
-  item.reservation = Reservation{plan.name, fit->at};
-  profile_.Reserve(*plan.queue, item.requests[fit->option], *fit, BoundFrom(item));
-  if (item.needs_place) places_until_ = std::min(places_until_, fit->at);
+// On nodes on which nothing of ours runs.
+bool BackfillPass::CouldBePlaced(const Item& item) const {
+  if (!item.needs_place) return true;
+  const auto look = nodes_->LookWithoutReservations(absl::InfiniteFuture());
+  return std::any_of(item.options->begin(), item.options->end(), [&](const auto& option) {
+    return nominator_.PlaceOf(*item.info, option).has_value();
+  });
+}
+
+// It does not start now: not before the second step. False: it never could.
+bool BackfillPass::Reserve(Plan& plan, Item& item) {
+  const auto start = FindStart(plan, item);
+  if (!start) {
+    if (!CouldBePlaced(item)) return false;
+    ReserveUnknown(plan, item);
+    return true;
+  }
+  const BackfillProfile::Fit& fit = start->fit;
+  const absl::Duration bound = BoundFrom(item);
+  const absl::Time from = profile_.TimeOf(fit.step);
+  item.reservation = Reservation{plan.name, fit.at};
+  profile_.Reserve(*plan.queue, item.requests[fit.option], fit, bound);
+  if (item.needs_place) {
+    nodes_->Reserve(start->places, from, from + bound);
+    places_until_ = std::min(places_until_, fit.at);
+  }
+  return true;
 }
 
 // The first that waits gets a reservation in any case.
 void BackfillPass::Stays(Plan& plan, size_t index) {
   const bool first = !plan.head.has_value();
-  if (first) plan.head = index;
-  if (first || plan.policy.mode == queueing::BackfillMode::kConservative) Reserve(plan, index);
+  if (!first && plan.policy.mode != queueing::BackfillMode::kConservative) return;
+  if (Reserve(plan, plan.items[index]) && first) plan.head = index;
 }
 
 void BackfillPass::ReserveUnknown(Plan& plan, Item& item) {
@@ -256,12 +308,22 @@ std::optional<BackfillPass::Candidate> BackfillPass::Next() {
   return std::nullopt;
 }
 
-// Says so where it would fit now if nothing was reserved.
+// Says so where it would fit now if nothing was reserved. Where the Workload says so and that is no
+// longer all there is to it, it is told what it lacks now.
 void BackfillPass::Hold(const Plan& plan, const Item& item) {
   const bool fits = std::any_of(
       item.requests.begin(), item.requests.end(),
       [&](const CellAmounts& request) { return quota::Tree::Fits(*plan.queue, request); });
-  if (!fits) return;
+  if (!fits && !SaysHeld(*item.info->workload)) return;
+  if (!fits) {
+    Entry entry = nominator_.Nominate(item.info);
+    if (!entry.nominated) return;
+    const bool never = entry.assignment.mode == flavor::Mode::kNoFit;
+    Wait(entry.decision, never ? Verdict::kNoFit : Verdict::kNoCandidates,
+         queueing::RequeueReason::kNoFit);
+    held_.push_back(std::move(entry.decision));
+    return;
+  }
   const Item& head = plan.items[*plan.head];
   Decision decision;
   decision.info = item.info;
@@ -279,7 +341,12 @@ bool BackfillPass::Allows(const Candidate& candidate, const CellAmounts& usage) 
 
 void BackfillPass::Started(const Candidate& candidate, const CellAmounts& usage) {
   Plan& plan = plans_[candidate.plan];
-  profile_.Start(*plan.queue, usage, plan.items[candidate.item].ends_at);
+  const Item& item = plan.items[candidate.item];
+  profile_.Start(*plan.queue, usage, item.ends_at);
+  if (!nodes_) return;
+  const ReservedWorkload* started = snapshot_.reserved.Find(item.info->Key());
+  const auto* places = started == nullptr ? nullptr : places_.UsageOf(*started);
+  if (places != nullptr) nodes_->AddRunning(item.ends_at, places->usage());
 }
 
 void BackfillPass::Refused(const Candidate& candidate) {

@@ -11,10 +11,12 @@
 // up. One of which nobody knows when it can start keeps from starting what uses any quota that it
 // could use, unless its ClusterQueue allows it.
 //
-// Places: the head of a queue is reserved the first time at which there are places for it too. A
-// candidate that gets places must end before every reservation that needs some: whether it would
-// stand in the way then cannot be told by counting. Under Conservative the reservations behind the
-// head count quota only.
+// Places: a workload that needs some is reserved the first time found at which there are places for
+// it too, beside those of all reservations before it, for as long as it runs. Which places it gets
+// in the end is decided when it starts. A look at all nodes is dear, so after so many of them the
+// reservations behind the heads count quota only. A candidate that gets places must end before
+// every reservation that needs some: whether it would stand in the way then cannot be told by
+// counting.
 //
 // Contract: pure but for the quota tree and the nodes, which are as before after every call.
 // `ends_at` of a candidate holds if it starts now; workloads of ClusterQueues with admission checks
@@ -28,9 +30,11 @@
 #include <deque>
 #include <optional>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
+#include "admission/backfill_places.h"
 #include "admission/backfill_profile.h"
 #include "admission/cycle.h"
 #include "admission/nominator.h"
@@ -85,22 +89,29 @@ class BackfillPass {
     // Of the items: the first that waits. None: the one that stands first could never start.
     std::optional<size_t> head;
   };
-  struct Ending {
-    absl::Time at;
-    const preemption::ReservedWorkload* workload;
+  // When a workload can start, and what it takes on nodes then.
+  struct Start {
+    BackfillProfile::Fit fit;
+    topology::WorkloadUsage places;
   };
+  // An option of workloads that ask for the same, and how long they run.
+  using Ask = std::tuple<const std::vector<flavor::Assignment>*, size_t, absl::Duration>;
+  static constexpr size_t kMostLooks = 64;
 
   std::vector<std::string> Concerned(const std::string& cluster_queue) const;
   void AddPlan(const std::string& name);
   void FindOptions();
   void BuildProfile();
-  void ListEndings();
+  void ListPlaces();
   absl::Duration BoundFrom(const Item& item) const;
-  void Reserve(Plan& plan, size_t item);
+  bool Reserve(Plan& plan, Item& item);
   void Stays(Plan& plan, size_t item);
   void ReserveUnknown(Plan& plan, Item& item);
-  std::optional<BackfillProfile::Fit> FitWithPlace(const Plan& plan, const Item& item) const;
-  std::optional<size_t> PlaceStep(const Item& item, size_t option) const;
+  std::optional<Start> FindStart(const Plan& plan, const Item& item);
+  std::optional<Start> FindPlace(const Plan& plan, const Item& item, size_t option, size_t before);
+  absl::Time FirstPlace(const Item& item, size_t option);
+  std::optional<topology::WorkloadUsage> PlaceOf(const Item& item, size_t option);
+  bool CouldBePlaced(const Item& item) const;
   bool Passes(const Plan& plan, const Item& item, const quota::CellAmounts& usage) const;
   void Hold(const Plan& plan, const Item& item);
 
@@ -114,7 +125,10 @@ class BackfillPass {
   std::vector<Plan> plans_;
   std::deque<std::vector<flavor::Assignment>> options_;
   BackfillProfile profile_;
-  std::vector<Ending> endings_;  // of all that hold quota, by time; where places matter
+  std::optional<BackfillPlaces> nodes_;  // where places matter
+  size_t looks_ = 0;
+  // Not before then, for those that were looked for already. The more is reserved, the later.
+  absl::btree_map<Ask, absl::Time> not_before_;
   // Cells that a workload of unknown start may need, with its name.
   absl::btree_map<quota::CellId, std::string> unknown_;
   absl::Time places_until_ = absl::InfiniteFuture();  // a reservation that needs places begins

@@ -56,6 +56,8 @@ class BackfillProfile {
                                  absl::Duration bound, size_t first_step) const;
   // Whether it fits from now until `end` without a break.
   bool FitsUntil(const quota::Node& queue, const quota::CellAmounts& request, absl::Time end) const;
+  // When the step begins; the first one now.
+  absl::Time TimeOf(size_t step) const { return steps_[step].at; }
   // The first step that begins at `time` or later; number of steps: none does.
   size_t StepAt(absl::Time time) const;
 

@@ -63,9 +63,9 @@ class Nominator {
   // flavors with which its quota fits, in the order of the ClusterQueue. All pod sets get the same
   // flavor of a group of resources. Places are not looked at.
   std::vector<flavor::Assignment> Options(const queueing::WorkloadInfoPtr& info) const;
-  // Whether there are places for such an option once `gone` are.
-  bool PlaceFits(const queueing::WorkloadInfo& info, flavor::Assignment option,
-                 const std::vector<preemption::Target>& gone) const;
+  // What such an option takes on nodes as they are now; nullopt: there are no places for it.
+  std::optional<topology::WorkloadUsage> PlaceOf(const queueing::WorkloadInfo& info,
+                                                 flavor::Assignment option) const;
   // Assigns it again with `gone` removed from the tree, within the flavors that it was nominated
   // for first.
   void Recompute(Entry& entry, const std::vector<preemption::Target>& gone);

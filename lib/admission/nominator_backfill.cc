@@ -78,11 +78,11 @@ Entry Nominator::NominateWithin(const queueing::WorkloadInfoPtr& info,
   return entry;
 }
 
-bool Nominator::PlaceFits(const queueing::WorkloadInfo& info, flavor::Assignment option,
-                          const std::vector<preemption::Target>& gone) const {
-  const auto overlay = places_.Without(gone);
-  places_.Decide(info, FindReplaced(info), option);
-  return option.mode == flavor::Mode::kFit;
+std::optional<topology::WorkloadUsage> Nominator::PlaceOf(const queueing::WorkloadInfo& info,
+                                                          flavor::Assignment option) const {
+  Place place = places_.Decide(info, FindReplaced(info), option);
+  if (option.mode != flavor::Mode::kFit) return std::nullopt;
+  return std::move(place.usage);
 }
 
 }  // namespace sluice::admission

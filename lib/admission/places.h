@@ -71,11 +71,13 @@ class Places {
   void Expect(const Place& place);
   void EndCycle();
 
+  // What it takes on nodes, nullptr for nothing; valid until the next Admit.
+  const topology::Booking* UsageOf(const preemption::ReservedWorkload& workload) const;
+
   // Writes places and what is delayed into the admission.
   void Write(const Place& place, api::Admission& admission) const;
 
  private:
-  const topology::Booking* UsageOf(const preemption::ReservedWorkload& workload) const;
   void Remove(topology::Overlay& overlay, const std::vector<preemption::Target>& gone) const;
   bool Holds(const Place& place) const;
   void AskResize(const preemption::ReservedWorkload& replaced, Place& place) const;
