@@ -119,6 +119,10 @@ const char* EventName(TraceEvent::Kind kind) {
       return "submit";
     case TraceEvent::Kind::kAdmit:
       return "admit";
+    case TraceEvent::Kind::kAsk:
+      return "ask";
+    case TraceEvent::Kind::kWithdraw:
+      return "withdraw";
     case TraceEvent::Kind::kPreempt:
       return "preempt";
     case TraceEvent::Kind::kRequeue:

@@ -10,10 +10,18 @@
 #include "api/codec.h"
 #include "base/status.h"
 #include "base/time.h"
+#include "preemption/checkpoint.h"
+#include "queueing/backfill.h"
 #include "sim/trace_cluster.h"
 
 namespace sluice::sim {
 namespace {
+
+std::string AnnotationsText(const api::StringMap& annotations) {
+  std::string text;
+  for (const auto& [name, value] : annotations) text += fmt::format("@{}={}\n", name, value);
+  return text;
+}
 
 // A text that is equal for equal shapes; no part can run into the next.
 std::string Signature(uint32_t local_queue, int32_t priority, const TraceRow& row) {
@@ -22,7 +30,7 @@ std::string Signature(uint32_t local_queue, int32_t priority, const TraceRow& ro
     text += fmt::format("{}={}\n", resource, quantity.ToString());
   }
   for (const auto& [key, value] : row.node_selector) text += fmt::format("{}:{}\n", key, value);
-  return text;
+  return text + AnnotationsText(row.annotations);
 }
 
 std::vector<api::PodSet> PodSetsOf(const TraceRow& row) {
@@ -74,7 +82,7 @@ absl::Status TraceBuilder::Add(TraceRow row) {
   if (row.pods < 1) return Error(fmt::format("pods: {} is less than 1", row.pods));
   const auto [entry, added] = shape_of_.try_emplace(Signature(local_queue, row.priority, row),
                                                     static_cast<uint32_t>(shapes_.size()));
-  if (added) shapes_.push_back({local_queue, row.priority, PodSetsOf(row)});
+  if (added) shapes_.push_back({local_queue, row.priority, PodSetsOf(row), row.annotations});
   Push(std::move(row.name), row.submit, row.run, entry->second);
   return absl::OkStatus();
 }
@@ -82,10 +90,14 @@ absl::Status TraceBuilder::Add(TraceRow row) {
 absl::Status TraceBuilder::Add(const api::Workload& workload, Micros submit, Micros run) {
   const ObjectKey key{workload.metadata.ns, workload.spec.queue_name};
   ASSIGN_OR_RETURN(const uint32_t local_queue, LocalQueue(key));
-  TraceShape shape{local_queue, workload.spec.priority.value_or(0), workload.spec.pod_sets};
+  TraceShape shape{local_queue, workload.spec.priority.value_or(0), workload.spec.pod_sets, {}};
+  for (const auto& [name, value] : workload.metadata.annotations) {
+    if (!TraceAnnotationProblem(name, value)) shape.annotations[name] = value;
+  }
   for (api::PodSet& pod_set : shape.pod_sets) pod_set.pod_template.raw = nullptr;
   std::string signature = fmt::format("workload\n{}\n{}\n", local_queue, shape.priority) +
-                          api::Encode(shape.pod_sets).Text();
+                          api::Encode(shape.pod_sets).Text() + "\n" +
+                          AnnotationsText(shape.annotations);
   const auto [entry, added] =
       shape_of_.try_emplace(std::move(signature), static_cast<uint32_t>(shapes_.size()));
   if (added) shapes_.push_back(std::move(shape));
@@ -123,6 +135,17 @@ absl::StatusOr<Trace> TraceBuilder::Finish() {
   trace.jobs = std::move(jobs_);
   trace.notes = std::move(notes_);
   return trace;
+}
+
+std::optional<std::string> TraceAnnotationProblem(const std::string& name,
+                                                  const std::string& value) {
+  if (name == queueing::kExpectedRuntime) return queueing::BackfillProblem(name, value);
+  const auto& known = preemption::CheckpointAnnotations();
+  if (name == preemption::kLastCheckpoint ||
+      std::find(known.begin(), known.end(), name) == known.end()) {
+    return "is no annotation that can be simulated";
+  }
+  return preemption::CheckpointProblem(name, value);
 }
 
 absl::StatusOr<Micros> ParseMicros(std::string_view text) {

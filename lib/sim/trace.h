@@ -17,6 +17,7 @@
 #include <absl/time/time.h>
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -39,6 +40,7 @@ struct TraceShape {
   uint32_t local_queue = 0;  // index in TraceCluster::local_queues()
   int32_t priority = 0;
   std::vector<api::PodSet> pod_sets;
+  api::StringMap annotations;  // those that decisions depend on; see TraceAnnotationProblem
 };
 
 struct TraceJob {
@@ -68,6 +70,7 @@ struct TraceRow {
   int32_t pods = 1;
   ResourceList requests;  // of one pod
   api::StringMap node_selector;
+  api::StringMap annotations;
 };
 
 class TraceBuilder {
@@ -85,7 +88,7 @@ class TraceBuilder {
   absl::Status Error(const std::string& message) const;
 
   absl::Status Add(TraceRow row);
-  // A workload of manifests: pod sets as they are.
+  // A workload of manifests: pod sets as they are, and those of its annotations that can be played.
   absl::Status Add(const api::Workload& workload, Micros submit, Micros run);
 
   size_t size() const { return jobs_.size(); }
@@ -105,6 +108,12 @@ class TraceBuilder {
   std::vector<std::string> notes_;
   absl::btree_map<std::string, uint32_t> shape_of_;  // by everything that a shape consists of
 };
+
+// The annotations of a job that a trace can play: those about its run time and its checkpoints, but
+// not the times of checkpoints, which nobody knows before it runs. Why such an annotation, or its
+// value, is refused; nullopt: it can be played.
+std::optional<std::string> TraceAnnotationProblem(const std::string& name,
+                                                  const std::string& value);
 
 // "90", "1.5" (seconds) or a duration such as "1h30m"; not negative.
 absl::StatusOr<Micros> ParseMicros(std::string_view text);

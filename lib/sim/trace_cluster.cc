@@ -10,9 +10,15 @@
 
 #include "api/codec.h"
 #include "api/names.h"
+#include "base/check.h"
 #include "base/status.h"
 #include "jobs/construct.h"
 #include "jobs/job_kind.h"
+#include "quota/credits.h"
+#include "reconcile/checkpoint.h"
+#include "reconcile/plan.h"
+#include "reconcile/reconcilers.h"
+#include "state/credit_history.h"
 #include "webhook/conversion.h"
 
 namespace sluice::sim {
@@ -24,10 +30,10 @@ using state::ObjectEvent;
 
 // Kinds in the order in which they are created: what others name comes first.
 constexpr Kind kKinds[] = {
-    Kind::kNamespace, Kind::kLimitRange,   Kind::kRuntimeClass,   Kind::kPriorityClass,
-    Kind::kNode,      Kind::kTopology,     Kind::kResourceFlavor, Kind::kWorkloadPriorityClass,
-    Kind::kCohort,    Kind::kClusterQueue, Kind::kLocalQueue,     Kind::kJob,
-    Kind::kWorkload};
+    Kind::kNamespace,     Kind::kLimitRange,   Kind::kRuntimeClass,   Kind::kPriorityClass,
+    Kind::kNode,          Kind::kTopology,     Kind::kResourceFlavor, Kind::kWorkloadPriorityClass,
+    Kind::kCohort,        Kind::kClusterQueue, Kind::kLocalQueue,     Kind::kCreditPolicy,
+    Kind::kCreditAccount, Kind::kJob,          Kind::kWorkload};
 
 int RankOf(Kind kind) {
   const auto* found = std::find(std::begin(kKinds), std::end(kKinds), kind);
@@ -129,6 +135,10 @@ absl::StatusOr<std::unique_ptr<TraceCluster>> TraceCluster::Load(
     return RankOf(a.kind) < RankOf(b.kind);
   });
   for (Manifest& manifest : manifests) {
+    if (manifest.kind == Kind::kCreditAccount) {
+      RETURN_IF_ERROR(cluster->TakeBalance(manifest));
+      continue;
+    }
     RETURN_IF_ERROR(cluster->Create(manifest));
     RETURN_IF_ERROR(cluster->CheckSupported(manifest));
     if (manifest.kind == Kind::kJob || manifest.kind == Kind::kWorkload) {
@@ -267,6 +277,48 @@ absl::Status TraceCluster::CheckSupported(const Manifest& manifest) const {
   return absl::OkStatus();
 }
 
+absl::Status TraceCluster::TakeBalance(const Manifest& manifest) {
+  const std::string balance = manifest.document.json.GetString("status", "balance");
+  if (balance.empty()) return absl::OkStatus();
+  const absl::StatusOr<quota::Credits> credits = quota::Credits::Parse(balance);
+  if (!credits.ok()) {
+    return ErrorAt(manifest.path, manifest.document,
+                   "status.balance: " + std::string(credits.status().message()));
+  }
+  balances_[manifest.key.name] = balance;
+  return absl::OkStatus();
+}
+
+void TraceCluster::Store(state::Action action, absl::Time now) {
+  const state::Reply reply = api_.Execute(action, now);
+  SLUICE_CHECK(reply.ok(), "{}: {}", action.key.name, reply.message);
+  state::Refs touched;
+  world_.Apply({ObjectEvent::Type::kUpsert, action.kind, reply.object}, now, touched);
+}
+
+// The accounts are made as the controller makes them, with what they have for a status.
+void TraceCluster::StartCredits(absl::Time start) {
+  if (world_.credit_policies().size() == 0) return;
+  state::Refs touched;
+  world_.PrepareCredits(start, touched);
+  std::vector<std::string> names;
+  for (const auto& [name, node] : world_.credits().nodes()) names.push_back(name);
+  for (const std::string& name : names) {
+    const ObjectKey key{"", name};
+    if (world_.credit_accounts().Find(key) == nullptr) {
+      reconcile::Plan plan = reconcile::ReconcileCreditAccount(world_, key, start);
+      for (reconcile::Write& write : plan.writes) Store(std::move(write.action), start);
+    }
+    Json status = Json::MakeObject({{"lastSettled", state::FormatMilliTime(start)}});
+    const auto balance = balances_.find(name);
+    status.Set("balance", balance == balances_.end() ? "0" : balance->second);
+    Store(reconcile::MergePatchAction(Kind::kCreditAccount, key, "status",
+                                      Json::MakeObject({{"status", std::move(status)}}), ""),
+          start);
+  }
+  world_.PrepareCredits(start, touched);
+}
+
 void TraceCluster::BuildWorld() {
   const absl::Time now = DefaultTraceStart();
   state::Refs touched;
@@ -323,7 +375,16 @@ absl::Status TraceCluster::AddManifestWorkload(const Manifest& manifest,
         jobs::ConstructWorkload(world_, job->metadata, *std::move(pod_sets));
     if (!made.ok()) return fail(std::string(made.status().message()));
     workload = api::Decode<api::Workload>(made->body);
-    if (workload.ok()) workload->metadata.name = manifest.key.name;
+    if (workload.ok()) {
+      workload->metadata.name = manifest.key.name;
+      reconcile::DeclaredCheckpoints declared;
+      declared.Add(job->metadata.annotations, "annotation", absl::InfiniteFuture());
+      declared.Add(job->spec.pod_template.annotations, "pod template: annotation",
+                   absl::InfiniteFuture());
+      for (const auto& [name, value] : declared.annotations) {
+        workload->metadata.annotations[name] = value;
+      }
+    }
   } else {
     workload = api::Decode<api::Workload>(object);
   }

@@ -59,6 +59,7 @@ void TraceEngine::MakePrototypes() {
     workload->spec.queue_name = queue.key.name;
     workload->spec.priority = shape.priority;
     workload->spec.pod_sets = shape.pod_sets;
+    workload->metadata.annotations = shape.annotations;
     prototypes_.push_back(queueing::MakeWorkloadInfo(std::move(workload), queue.cluster_queue,
                                                      world_.RequestContextFor(queue.key.ns),
                                                      world_.order_options()));
@@ -107,11 +108,13 @@ std::optional<Micros> TraceEngine::NextTime() const {
 }
 
 absl::Status TraceEngine::Run() {
+  cluster_.StartCredits(At(0));
   int64_t rounds = 0;  // at this instant
   while (const std::optional<Micros> next = NextTime()) {
     rounds = *next == now_ ? rounds + 1 : 0;
     if (rounds > kMaxRounds) return Circles();
     now_ = *next;
+    PrepareCredits();
     TakeIn();
     RETURN_IF_ERROR(Decide());
     ScheduleWake();
@@ -133,6 +136,7 @@ void TraceEngine::TakeIn() {
     } else if (timer.start == starts_[timer.job]) {
       const State state = outcomes_[timer.job].state;
       if (timer.kind == Timer::Kind::kFinish && state == State::kRunning) Finish(timer.job);
+      if (timer.kind == Timer::Kind::kAsked && state == State::kRunning) Asked(timer.job);
       if (timer.kind == Timer::Kind::kStopped && state == State::kStopping) Stopped(timer.job);
     }
   }
@@ -143,6 +147,7 @@ void TraceEngine::TakeIn() {
 
 absl::Status TraceEngine::Decide() {
   const absl::Time now = At(now_);
+  PrepareCredits();
   world_.RunReleases(now);
   for (int round = 0; world_.queues().HasHeads(now); ++round) {
     if (round > kMaxRounds) return Circles();
@@ -150,9 +155,15 @@ absl::Status TraceEngine::Decide() {
          admission::Schedule(world_.snapshot(), world_.queues(), now, kMaxAdmissions)) {
       Handle(decision);
     }
+    PrepareCredits();
     world_.RunReleases(now);
   }
   return absl::OkStatus();
+}
+
+void TraceEngine::PrepareCredits() {
+  state::Refs touched;
+  world_.PrepareCredits(At(now_), touched);
 }
 
 void TraceEngine::Handle(const Decision& decision) {
@@ -169,6 +180,9 @@ void TraceEngine::Handle(const Decision& decision) {
       break;
   }
   for (const Decision::Victim& victim : decision.victims) Preempt(decision, victim);
+  if (const auto until = decision.explanation.protected_until) {
+    world_.NoteLender(decision.info->Key(), *until);
+  }
 }
 
 void TraceEngine::Submit(uint32_t job) {
@@ -199,45 +213,104 @@ void TraceEngine::Admit(uint32_t job, const Decision& decision) {
   const FlavorResourceAmounts* usage =
       Intern(trace_.jobs[job].shape, queueing::AdmittedUsage(*workload));
   world_.Assume(workload);
-  running_[job] = {std::move(workload), usage};
+  const auto checkpoints = preemption::CheckpointsOf(*workload);
+  Running& running = running_[job] = {std::move(workload), usage, now_, {}};
+  if (outcome.saved > 0 && checkpoints) {
+    running.useful_from += absl::ToInt64Microseconds(checkpoints->restart_cost);
+  }
   outcome.state = State::kRunning;
   outcome.last_start = now_;
   if (outcome.first_start < 0) outcome.first_start = now_;
   ++starts_[job];
   if (trace_.jobs[job].run != kForever) {
-    const Micros end = now_ + std::max<Micros>(0, trace_.jobs[job].run - outcome.saved);
+    const Micros end =
+        running.useful_from + std::max<Micros>(0, trace_.jobs[job].run - outcome.saved);
     timers_.push({end, Timer::Kind::kFinish, job, starts_[job]});
   }
   Emit(TraceEvent::Kind::kAdmit, job, usage);
 }
 
-// The pods are told to stop; the quota is held until they are gone.
+std::string TraceEngine::Eviction::Detail() const {
+  return fmt::format("for {} ({})", preemptor.ToString(), reason);
+}
+
 void TraceEngine::Preempt(const Decision& decision, const Decision::Victim& victim) {
   const uint32_t job = JobOf(*victim.workload->workload);
-  JobOutcome& outcome = outcomes_[job];
-  if (victim.ongoing || outcome.state != State::kRunning) return;
+  if (victim.ongoing || outcomes_[job].state != State::kRunning) return;
   Running& running = running_.at(job);
-  const std::string message = admission::PreemptionMessage(decision, victim, world_.tree());
+  if (running.asked) return;
+  Eviction eviction{decision.info->Key(), decision.info->workload->metadata.uid,
+                    preemption::ReasonName(victim.reason),
+                    admission::PreemptionMessage(decision, victim, world_.tree())};
+  if (!AsksFirst(*running.workload, victim.reason)) return Evict(job, eviction, false);
+  const Micros grace =
+      absl::ToInt64Microseconds(world_.settings().preemption.checkpoint_grace_period);
+  world_.AssumeEviction(KeyOf(job));
+  Emit(TraceEvent::Kind::kAsk, job, nullptr, eviction.Detail());
+  running.asked = std::move(eviction);
+  timers_.push(
+      {now_ + std::min(options_.checkpoint_time, grace), Timer::Kind::kAsked, job, starts_[job]});
+}
+
+bool TraceEngine::AsksFirst(const api::Workload& workload, preemption::Reason reason) const {
+  if (reason == preemption::Reason::kFlavorMigration) return false;
+  if (world_.settings().preemption.checkpoint_grace_period <= absl::ZeroDuration()) return false;
+  const auto checkpoints = preemption::CheckpointsOf(workload);
+  return checkpoints && checkpoints->on_request;
+}
+
+// The checkpoint is written, or the grace is over.
+void TraceEngine::Asked(uint32_t job) {
+  Running& running = running_.at(job);
+  if (!running.asked) return;
+  const Eviction eviction = *std::exchange(running.asked, std::nullopt);
+  if (world_.queues().PlaceOf(eviction.preemptor) == queueing::Place::kNone) {
+    world_.ForgetEviction(KeyOf(job));
+    return Emit(TraceEvent::Kind::kWithdraw, job, nullptr);
+  }
+  const Micros grace =
+      absl::ToInt64Microseconds(world_.settings().preemption.checkpoint_grace_period);
+  Evict(job, eviction, options_.checkpoint_time <= grace);
+}
+
+// Of all the work that it has done so far.
+Micros TraceEngine::Kept(uint32_t job, const Running& running, Micros work, bool answered) const {
+  if (answered) return work;
+  const Micros saved = outcomes_[job].saved;
+  const auto checkpoints = preemption::CheckpointsOf(*running.workload);
+  if (checkpoints && checkpoints->interval > absl::ZeroDuration()) {
+    const Micros interval = std::max<Micros>(1, absl::ToInt64Microseconds(checkpoints->interval));
+    return work - (work - saved) % interval;
+  }
+  if (!options_.checkpoint.has_value()) return checkpoints ? saved : 0;
+  if (*options_.checkpoint == 0) return work;
+  return std::max(saved, work - work % *options_.checkpoint);
+}
+
+// The pods are told to stop; the quota is held until they are gone.
+void TraceEngine::Evict(uint32_t job, const Eviction& eviction, bool answered) {
+  JobOutcome& outcome = outcomes_[job];
+  Running& running = running_.at(job);
   auto workload = std::make_shared<api::Workload>(*running.workload);
-  admission::SetEvicted(*workload, admission::kEvictedPreempted, "", message, At(now_));
-  admission::SetPreempted(*workload, preemption::ReasonName(victim.reason), message, At(now_));
-  world_.snapshot().history.Record(UidOf(job), decision.info->workload->metadata.uid);
-  running.workload = std::move(workload);
+  admission::SetEvicted(*workload, admission::kEvictedPreempted, "", eviction.message, At(now_));
+  admission::SetPreempted(*workload, eviction.reason, eviction.message, At(now_));
+  if (preemption::CheckpointsOf(*workload)) {
+    const state::Preemption& rules = world_.settings().preemption;
+    preemption::NotePreemption(*workload, {rules.max_per_workload, rules.window}, At(now_));
+  }
+  world_.snapshot().history.Record(UidOf(job), eviction.preemptor_uid);
   outcome.state = State::kStopping;
   ++outcome.preemptions;
-  const Micros work = outcome.saved + now_ - outcome.last_start;
-  Micros kept = 0;
-  if (options_.checkpoint.has_value()) {
-    kept = *options_.checkpoint == 0 ? work
-                                     : std::max(outcome.saved, work - work % *options_.checkpoint);
-  }
-  outcome.lost += work - kept;
+  const Micros work = outcome.saved + std::max<Micros>(0, now_ - running.useful_from);
+  const Micros kept = Kept(job, running, work, answered);
+  outcome.lost += std::min(now_, running.useful_from) - outcome.last_start + work - kept;
   outcome.saved = kept;
+  running.workload = std::move(workload);
   Emit(TraceEvent::Kind::kPreempt, job, nullptr,
-       fmt::format("for {} ({})", decision.info->Key().ToString(),
-                   preemption::ReasonName(victim.reason)));
+       eviction.Detail() + (answered ? ", after a checkpoint" : ""));
   // Now or later: other decisions of this instant must not see the quota free before all are done.
   world_.Assume(running.workload);
+  world_.ForgetEviction(KeyOf(job));
   timers_.push({now_ + options_.stop_time, Timer::Kind::kStopped, job, starts_[job]});
 }
 
@@ -262,6 +335,8 @@ void TraceEngine::Stopped(uint32_t job) {
 void TraceEngine::Finish(uint32_t job) {
   const auto found = running_.find(job);
   const FlavorResourceAmounts* usage = found->second.usage;
+  outcomes_[job].lost += found->second.useful_from - outcomes_[job].last_start;
+  if (found->second.asked) world_.ForgetEviction(KeyOf(job));
   running_.erase(found);
   state::Refs touched;
   world_.Forget(KeyOf(job), At(now_), touched);
@@ -270,12 +345,14 @@ void TraceEngine::Finish(uint32_t job) {
   Emit(TraceEvent::Kind::kFinish, job, usage);
 }
 
-// The end of a backoff is an event too.
+// What time alone changes is an event too: the end of a backoff or of a protection, a bank that is
+// empty.
 void TraceEngine::ScheduleWake() {
-  const std::optional<absl::Time> due = world_.queues().NextDue();
-  if (!due) return;
+  absl::Time due = std::min(world_.CreditsDue(At(now_)), world_.NextProtectionEnd());
+  if (const auto backoff = world_.queues().NextDue()) due = std::min(due, *backoff);
+  if (due == absl::InfiniteFuture()) return;
   // Rounded up, so that it is over then.
-  const Micros at = absl::ToInt64Microseconds(*due - trace_.start + absl::Nanoseconds(999));
+  const Micros at = absl::ToInt64Microseconds(due - trace_.start + absl::Nanoseconds(999));
   if (wake_at_ >= 0 && wake_at_ <= at) return;
   wake_at_ = std::max(at, now_ + 1);
   timers_.push({wake_at_, Timer::Kind::kWake, 0, 0});

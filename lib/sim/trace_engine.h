@@ -7,7 +7,11 @@
 // Everything that happens at one instant is taken in first (workloads that end, preempted ones
 // whose pods are gone, arrivals), then decisions are made until none is left. A preempted workload
 // keeps its quota for `stop_time`, then waits in its queue again; `checkpoint` says how much of its
-// work survives.
+// work survives, unless its annotations do (preemption/checkpoint.h): then the work of whole
+// intervals survives, and the next start takes the restart cost longer. One that writes a
+// checkpoint on request is asked first and runs on for `checkpoint_time` or to the end of the
+// grace, after which it loses as much as without a request; it stays when its preemptor found room
+// elsewhere meanwhile. Credit policies of the cluster count from the start of the trace on.
 //
 // Contract: deterministic; single thread. Cost: O(log n) per event plus that of the decisions;
 // memory: what runs or waits, and some 100 bytes for every workload of the trace.
@@ -38,24 +42,28 @@ struct TraceOptions {
   // How often a running workload saves its work. Preempted, it goes on from there; nullopt: it
   // starts over; 0: it loses nothing.
   std::optional<Micros> checkpoint;
+  // How long a workload takes to write a checkpoint when it is asked for one.
+  Micros checkpoint_time = 30 * kSecond;
   // Nothing that happens later is played.
   Micros until = kMaxMicros;
 };
 
 struct TraceEvent {
   enum class Kind {
-    kSubmit,   // it waits in its queue
-    kAdmit,    // it has quota and runs
-    kPreempt,  // its pods are being stopped
-    kRequeue,  // its quota is free and it waits again
-    kFinish,   // its quota is free for good
+    kSubmit,    // it waits in its queue
+    kAdmit,     // it has quota and runs
+    kAsk,       // it is to write a checkpoint before it is preempted
+    kWithdraw,  // it need not: nobody needs its quota any more
+    kPreempt,   // its pods are being stopped
+    kRequeue,   // its quota is free and it waits again
+    kFinish,    // its quota is free for good
   };
   Kind kind = Kind::kSubmit;
   Micros time = 0;
   uint32_t job = 0;  // index in Trace::jobs
   // What it holds: begins with kAdmit, ends with kRequeue and kFinish. nullptr for others.
   const FlavorResourceAmounts* usage = nullptr;
-  // kPreempt: for which workload and why.
+  // kAsk, kPreempt: for which workload and why.
   std::string detail{};
 };
 
@@ -101,16 +109,26 @@ class TraceEngine {
 
  private:
   struct Timer {
-    enum class Kind : uint8_t { kFinish, kStopped, kWake };
+    enum class Kind : uint8_t { kFinish, kAsked, kStopped, kWake };
     Micros time = 0;
     Kind kind = Kind::kWake;
     uint32_t job = 0;
     uint32_t start = 0;  // counts its starts, so that a finish of an earlier one is known
     bool operator>(const Timer& other) const;
   };
+  // Why a workload is preempted, and for whom.
+  struct Eviction {
+    ObjectKey preemptor;
+    std::string preemptor_uid;
+    std::string reason;
+    std::string message;
+    std::string Detail() const;
+  };
   struct Running {
     std::shared_ptr<const api::Workload> workload;
     const FlavorResourceAmounts* usage = nullptr;  // in usages_
+    Micros useful_from = 0;                        // until then it only gets going again
+    std::optional<Eviction> asked{};               // for a checkpoint
   };
 
   void MakePrototypes();
@@ -122,9 +140,14 @@ class TraceEngine {
   void Submit(uint32_t job);
   void Admit(uint32_t job, const admission::Decision& decision);
   void Preempt(const admission::Decision& decision, const admission::Decision::Victim& victim);
+  bool AsksFirst(const api::Workload& workload, preemption::Reason reason) const;
+  void Asked(uint32_t job);
+  void Evict(uint32_t job, const Eviction& eviction, bool answered);
+  Micros Kept(uint32_t job, const Running& running, Micros work, bool answered) const;
   void Stopped(uint32_t job);
   void Finish(uint32_t job);
   void ScheduleWake();
+  void PrepareCredits();
   void Emit(TraceEvent::Kind kind, uint32_t job, const FlavorResourceAmounts* usage,
             std::string detail = {});
   const FlavorResourceAmounts* Intern(uint32_t shape, FlavorResourceAmounts usage);

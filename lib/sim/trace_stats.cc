@@ -171,6 +171,9 @@ void TraceStats::Count(Group& group, const TraceEvent& event) {
       ++result.running;
       if (outcome.preemptions == 0) group.waits.push_back(event.time - job.submit);
       break;
+    case TraceEvent::Kind::kAsk:
+    case TraceEvent::Kind::kWithdraw:
+      break;
     case TraceEvent::Kind::kPreempt:
       ++result.preemptions;
       break;
@@ -201,6 +204,8 @@ void TraceStats::OnTraceEvent(const TraceEvent& event) {
     case TraceEvent::Kind::kAdmit:
       Use(group, event, 1);
       break;
+    case TraceEvent::Kind::kAsk:
+    case TraceEvent::Kind::kWithdraw:
     case TraceEvent::Kind::kPreempt:
       return;
     case TraceEvent::Kind::kRequeue:

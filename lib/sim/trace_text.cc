@@ -78,6 +78,17 @@ class RowReader {
     if (!value.empty()) row_.node_selector[std::string(key)] = std::string(value);
   }
 
+  absl::Status Annotation(std::string_view name, std::string_view value) {
+    if (value.empty()) return absl::OkStatus();
+    const std::string key(name);
+    std::string text(value);
+    if (const auto problem = TraceAnnotationProblem(key, text)) {
+      return InvalidArgument("\"{}\" {}", text, *problem);
+    }
+    row_.annotations[key] = std::move(text);
+    return absl::OkStatus();
+  }
+
   absl::StatusOr<TraceRow> Finish() {
     if (!has_submit_) return InvalidArgument("submit: missing");
     if (queue_.empty()) return InvalidArgument("queue: missing");
@@ -150,11 +161,13 @@ absl::Status SplitCsv(std::string_view line, std::vector<std::string>& cells) {
 }
 
 constexpr std::string_view kNodePrefix = "node:";
+constexpr std::string_view kAnnotationPrefix = "annotation:";
 
 absl::Status CheckHeader(const std::vector<std::string>& header) {
   for (size_t i = 0; i < header.size(); ++i) {
     const std::string& name = header[i];
-    if (!RowReader::IsField(name) && !IsResource(name) && !name.starts_with(kNodePrefix)) {
+    const bool prefixed = name.starts_with(kNodePrefix) || name.starts_with(kAnnotationPrefix);
+    if (!RowReader::IsField(name) && !prefixed && !IsResource(name)) {
       return InvalidArgument("\"{}\" is neither a column nor a resource", name);
     }
     for (size_t j = 0; j < i; ++j) {
@@ -182,6 +195,9 @@ absl::StatusOr<TraceRow> ReadCells(const std::vector<std::string>& header,
       RETURN_IF_ERROR(InField(reader.Field(name, cells[i]), name));
     } else if (name.starts_with(kNodePrefix)) {
       reader.NodeLabel(std::string_view(name).substr(kNodePrefix.size()), cells[i]);
+    } else if (name.starts_with(kAnnotationPrefix)) {
+      const auto annotation = std::string_view(name).substr(kAnnotationPrefix.size());
+      RETURN_IF_ERROR(InField(reader.Annotation(annotation, cells[i]), name));
     } else {
       RETURN_IF_ERROR(InField(reader.Request(name, cells[i]), name));
     }
@@ -220,6 +236,10 @@ absl::StatusOr<TraceRow> ReadObject(const Json& object, const TraceBuilder& buil
       RETURN_IF_ERROR(each(value, name, [&](const std::string& key, const std::string& text) {
         reader.NodeLabel(key, text);
         return absl::OkStatus();
+      }));
+    } else if (name == "annotations") {
+      RETURN_IF_ERROR(each(value, name, [&](const std::string& key, const std::string& text) {
+        return reader.Annotation(key, text);
       }));
     } else if (RowReader::IsField(name)) {
       if (value.IsNull()) continue;

@@ -9,12 +9,14 @@
 //   pods            number of pods, all at once (default 1)
 //   priority        a number, or priority_class: the name of a WorkloadPriorityClass
 //   node:LABEL      node selector of its pods
+//   annotation:NAME sluice.dev/expected-runtime, sluice.dev/checkpoint-interval, restart-cost,
+//                   checkpoint-on-request and min-runtime of that prefix
 //   cpu, memory, ephemeral-storage, and every name with a '/' such as nvidia.com/gpu: what one pod
 //                   requests; empty: nothing of it
 //
 // JSON lines: an object a line with the same fields; requests are members of "requests", the node
-// selector of "nodeSelector": {"submit": 0, "run": "10m", "queue": "team/q", "pods": 2,
-// "requests": {"cpu": "4"}}.
+// selector of "nodeSelector", annotations of "annotations": {"submit": 0, "run": "10m", "queue":
+// "team/q", "pods": 2, "requests": {"cpu": "4"}}.
 //
 // Any other column or member is an error: nothing is left out silently. Pure. An error names the
 // file, the line and the field.

@@ -128,10 +128,10 @@ absl::Time World::CreditsCertainUntil(absl::Time now) const {
 }
 
 void World::NoteLender(const ObjectKey& workload, absl::Time until) {
-  const auto object = workloads_.Find(workload);
-  if (object == nullptr) return;
-  lenders_[workload] = {object->metadata.uid, until};
-  credits_.standing().SetLender(object->metadata.uid, until);
+  const queueing::WorkloadInfoPtr waits = queues_.Find(workload);
+  if (waits == nullptr) return;
+  lenders_[workload] = {waits->workload->metadata.uid, until};
+  credits_.standing().SetLender(waits->workload->metadata.uid, until);
   lenders_due_ = std::min(lenders_due_, until);
 }
 
@@ -200,10 +200,10 @@ void World::PrepareCredits(absl::Time now, Refs& touched) {
   if (lenders_due_ <= now) {
     lenders_due_ = absl::InfiniteFuture();
     for (const auto& [key, lender] : lenders_) {
-      const auto workload = workloads_.Find(key);
-      if (workload == nullptr) continue;
+      const queueing::WorkloadInfoPtr waits = queues_.Find(key);
+      if (waits == nullptr) continue;
       // A bank may be empty before the delay is over.
-      releases_.insert(ClusterQueueOf(*workload));
+      releases_.insert(waits->cluster_queue);
       if (lender.until > now)
         lenders_due_ = std::min({lenders_due_, lender.until, now + kLookAgain});
     }
