@@ -82,7 +82,7 @@ std::optional<topology::WorkloadUsage> Nominator::PlaceOf(const queueing::Worklo
                                                           flavor::Assignment option) const {
   Place place = places_.Decide(info, FindReplaced(info), option);
   if (option.mode != flavor::Mode::kFit) return std::nullopt;
-  return std::move(place.usage);
+  return place.placed() ? place.Usage() : topology::WorkloadUsage();
 }
 
 }  // namespace sluice::admission
