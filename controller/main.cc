@@ -107,7 +107,7 @@ class Controller {
       : config_(std::move(config)),
         log_(std::move(log)),
         metrics_(MetricsOptionsFor(config_), [this] { return observer_.metrics_view(); }),
-        observer_(log_, metrics_, config_),
+        observer_(log_, metrics_, config_, [this] { inbox_.Wake(); }),
         ns_(config_.settings.installation_namespace) {}
 
   // Everything that can fail before work begins. The exit code, or 0.
@@ -422,6 +422,7 @@ class Controller {
     // Webhooks serve until the end: others may be up, but this one's clients are on their way.
     if (webhook_server_ != nullptr) webhook_server_->Stop(absl::Seconds(5));
     questions_.Close();
+    if (config_.visibility) observer_.pending()->Close();
     if (visibility_server_ != nullptr) visibility_server_->Stop();
     if (metrics_server_ != nullptr) metrics_server_->Stop(absl::ZeroDuration());
     if (health_server_ != nullptr) health_server_->Stop(absl::ZeroDuration());

@@ -234,7 +234,7 @@ void ShellObserver::Publish(const reconcile::Operator& op, absl::Time now, absl:
   created_.clear();
   for (const ObjectKey& key : changed_jobs_) jobs_->Update(world, key);
   changed_jobs_.clear();
-  if (pending_) pending_->Publish(world);
+  if (pending_) pending_->Publish(world, now);
   if (!world.Synced()) return;
   if (features_ != world.features()) {
     features_ = world.features();

@@ -5,6 +5,7 @@
 
 #include <absl/container/btree_set.h>
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <vector>
@@ -20,9 +21,13 @@ namespace sluice {
 
 class ShellObserver : public reconcile::Observer {
  public:
-  ShellObserver(loop::Log log, metrics::Metrics& metrics, const config::Config& config)
+  // `wake` makes the loop come to Publish soon; it may be called from any thread.
+  ShellObserver(loop::Log log, metrics::Metrics& metrics, const config::Config& config,
+                std::function<void()> wake)
       : log_(std::move(log)), metrics_(metrics), config_(config) {
-    if (config_.visibility) pending_.emplace(std::make_shared<serve::PendingIndex>());
+    if (config_.visibility) {
+      pending_.emplace(std::make_shared<serve::PendingIndex>(std::move(wake)));
+    }
   }
 
   void OnChange(const state::Ref& ref) override;
@@ -38,7 +43,7 @@ class ShellObserver : public reconcile::Observer {
   std::shared_ptr<const metrics::MetricsView> metrics_view() const { return metrics_view_.Load(); }
   const std::shared_ptr<JobIndex>& jobs() const { return jobs_; }
   // Only where config.visibility says where to serve it.
-  std::shared_ptr<const serve::PendingIndex> pending() const { return pending_->index(); }
+  std::shared_ptr<serve::PendingIndex> pending() const { return pending_->index(); }
 
  private:
   void Finished(const api::Workload& workload, absl::Time now);

@@ -42,6 +42,50 @@ PendingItemPtr MakePendingItem(const queueing::WorkloadInfo& info) {
   return item;
 }
 
+void PendingIndex::Prepare(absl::Time now, Then then) {
+  {
+    absl::MutexLock lock(&mutex_);
+    asked_ = std::max(asked_, now);
+    if (closed_) return;
+    if (synced_ && !filled_) {
+      waiting_.push_back(std::move(then));
+      then = nullptr;
+      wanted_.store(true, std::memory_order_relaxed);
+    }
+  }
+  if (then) return then();
+  if (wake_) wake_();
+}
+
+void PendingIndex::Close() {
+  std::vector<Then> dropped;
+  absl::MutexLock lock(&mutex_);
+  closed_ = true;
+  waiting_.swap(dropped);
+}
+
+void PendingIndex::Ready() {
+  std::vector<Then> waiting;
+  {
+    absl::MutexLock lock(&mutex_);
+    filled_ = true;
+    waiting_.swap(waiting);
+    wanted_.store(false, std::memory_order_relaxed);
+  }
+  for (Then& then : waiting) then();
+}
+
+bool PendingIndex::StopUnlessAskedSince(absl::Time time) {
+  absl::MutexLock lock(&mutex_);
+  if (asked_ >= time) return false;
+  filled_ = false;
+  queues_.clear();
+  items_.clear();
+  local_queues_.clear();
+  usages_.clear();
+  return true;
+}
+
 void PendingIndex::Changed(Queue& queue) {
   ++queue.version;
   queue.view.reset();
@@ -111,6 +155,11 @@ void PendingIndex::SetSynced() {
 bool PendingIndex::synced() const {
   absl::MutexLock lock(&mutex_);
   return synced_;
+}
+
+bool PendingIndex::filled() const {
+  absl::MutexLock lock(&mutex_);
+  return filled_;
 }
 
 std::shared_ptr<const PendingView> PendingIndex::Sort(std::vector<Sortable> items, absl::Time now) {

@@ -1,8 +1,10 @@
 // PendingIndex: what waits in every queue, in order, for the threads that answer questions.
 //
-// The loop tells it what changed, which costs it O(changes) and never a look at a whole queue.
-// Whoever asks gets an immutable view of one ClusterQueue; it is sorted when it is first asked for
-// after a change, on the asking thread. The order is that of queueing::QueueManager::Snapshot.
+// Nobody asks most of the time, and then it is empty and costs the loop nothing. Whoever asks says
+// so by Prepare; the loop then fills it in one pass and tells it what changes from there on, which
+// costs O(changes) and never a look at a whole queue, until nobody has asked for a while. Whoever
+// asks gets an immutable view of one ClusterQueue; it is sorted when it is first asked for after a
+// change, on the asking thread. The order is that of queueing::QueueManager::Snapshot.
 //
 // Contract: thread-safe; Apply holds the lock for O(changes), a question for O(pending in that
 // ClusterQueue) copies of pointers.
@@ -13,7 +15,9 @@
 #include <absl/synchronization/mutex.h>
 #include <absl/time/time.h>
 
+#include <atomic>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -75,11 +79,29 @@ struct PendingUpdate {
 
 class PendingIndex {
  public:
+  using Then = std::function<void()>;
+
+  // `wake` makes the loop come to Ready soon; it may be called from any thread.
+  explicit PendingIndex(std::function<void()> wake = nullptr) : wake_(std::move(wake)) {}
+
+  // Calls `then` when questions can be answered: at once when it is filled (or when nothing can be
+  // answered yet, before the first lists are complete), else later on the loop's thread.
+  void Prepare(absl::Time now, Then then);
+  // Those that wait are dropped.
+  void Close();
+
   // On the loop's thread.
+  bool wanted() const { return wanted_.load(std::memory_order_relaxed); }
   void Apply(const PendingUpdate& update);
+  // It is filled: those who wait are told.
+  void Ready();
+  // Empties it when nobody has asked since then; false: it must be kept up.
+  bool StopUnlessAskedSince(absl::Time time);
   // Until the first lists are complete nothing is answered.
   void SetSynced();
   bool synced() const;
+  // Whether it shows the queues now.
+  bool filled() const;
 
   // nullptr: there is no such ClusterQueue.
   std::shared_ptr<const PendingView> OfClusterQueue(const std::string& name, absl::Time now) const;
@@ -101,7 +123,13 @@ class PendingIndex {
   void Put(const ObjectKey& key, const PendingItemPtr& item) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   static std::shared_ptr<const PendingView> Sort(std::vector<Sortable> items, absl::Time now);
 
+  const std::function<void()> wake_;
+  std::atomic<bool> wanted_{false};
   mutable absl::Mutex mutex_;
+  std::vector<Then> waiting_ ABSL_GUARDED_BY(mutex_);
+  absl::Time asked_ ABSL_GUARDED_BY(mutex_) = absl::InfinitePast();
+  bool filled_ ABSL_GUARDED_BY(mutex_) = false;
+  bool closed_ ABSL_GUARDED_BY(mutex_) = false;
   mutable absl::btree_map<std::string, Queue> queues_ ABSL_GUARDED_BY(mutex_);
   absl::btree_map<ObjectKey, PendingItemPtr> items_ ABSL_GUARDED_BY(mutex_);
   absl::btree_map<ObjectKey, std::string> local_queues_ ABSL_GUARDED_BY(mutex_);

@@ -1,8 +1,10 @@
 // PendingTracker: keeps a PendingIndex in step with the queues of a World.
 //
-// Is told what the Operator tells its observer, and looks after each batch at what that can have
-// changed: a workload in its queue, the one that goes first because others were preempted for it,
-// the usage of a LocalQueue. O(changes) a batch; a LocalQueue that changes costs its workloads.
+// Does nothing until somebody asks the index. Then it fills it in one pass over the queues, is told
+// from there on what the Operator tells its observer, and looks after each batch at what that can
+// have changed: a workload in its queue, the one that goes first because others were preempted for
+// it, the usage of a LocalQueue. O(changes) a batch; a LocalQueue that changes costs its workloads.
+// It stops when nobody has asked for kIdle.
 //
 // Contract: on the loop's thread.
 #pragma once
@@ -22,29 +24,51 @@ namespace sluice::serve {
 
 class PendingTracker {
  public:
+  static constexpr absl::Duration kIdle = absl::Minutes(10);
+
   explicit PendingTracker(std::shared_ptr<PendingIndex> index) : index_(std::move(index)) {}
 
-  void OnChange(const state::Ref& ref);
-  void OnDecision(const admission::Decision& decision) { workloads_.insert(decision.info->Key()); }
-  void OnRefused(const state::Action& action);
+  void OnChange(const state::Ref& ref) {
+    if (following_) Follow(ref);
+  }
+  void OnDecision(const admission::Decision& decision) {
+    if (following_) changed_.workloads.insert(decision.info->Key());
+  }
+  void OnRefused(const state::Action& action) {
+    if (following_ && action.kind == api::Kind::kWorkload) changed_.workloads.insert(action.key);
+  }
   // After a batch.
-  void Publish(const state::World& world);
+  void Publish(const state::World& world, absl::Time now);
 
   const std::shared_ptr<PendingIndex>& index() const { return index_; }
+  bool following() const { return following_; }
 
  private:
+  // What is to be looked at.
+  struct Changed {
+    absl::btree_set<ObjectKey> workloads;
+    absl::btree_set<ObjectKey> assumed;       // may come back when the write of an admission fails
+    absl::btree_set<ObjectKey> local_queues;  // came, changed or went
+    absl::btree_set<std::string> cluster_queues;
+    absl::btree_set<std::string> orders;  // ClusterQueues whose workloads changed
+    absl::btree_set<ObjectKey> usages;    // LocalQueues whose workloads changed
+  };
+
+  void Follow(const state::Ref& ref);
+  void Start(const state::World& world, PendingUpdate& update);
+  void FindFirst(const state::World& world, const std::string& cluster_queue);
+  void StopWhenIdle(absl::Time now);
+  void AddLocalQueue(const state::World& world, const ObjectKey& key, PendingUpdate& update);
+  void AddWorkload(const state::World& world, const ObjectKey& key, PendingUpdate& update);
   void AddOrders(const state::World& world, PendingUpdate& update);
 
   std::shared_ptr<PendingIndex> index_;
-  absl::btree_set<ObjectKey> workloads_;
-  absl::btree_set<ObjectKey> assumed_;       // may come back when the write of an admission fails
-  absl::btree_set<ObjectKey> local_queues_;  // came, changed or went
-  absl::btree_set<std::string> cluster_queues_;
-  absl::btree_set<std::string> orders_;  // ClusterQueues whose workloads changed
-  absl::btree_set<ObjectKey> usages_;    // LocalQueues whose workloads changed
+  bool following_ = false;
+  bool synced_ = false;
+  absl::Time next_idle_check_ = absl::InfinitePast();
+  Changed changed_;
   absl::btree_map<ObjectKey, std::pair<std::string, ObjectKey>> known_;  // where it was listed
   absl::btree_map<std::string, ObjectKey> first_;                        // by ClusterQueue
-  bool synced_ = false;
 };
 
 }  // namespace sluice::serve

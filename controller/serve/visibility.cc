@@ -323,9 +323,13 @@ void VisibilityApi::Answer(const Target& target, std::shared_ptr<const Request> 
   if (target.kind == Target::Kind::kWhatIf && request->method == "POST") {
     return AskWhatIf(target, *request, std::move(finish));
   }
-  finish([self = shared_from_this(), target, request = std::move(request)] {
-    return self->AnswerNow(target, *request);
-  });
+  const bool pending = target.kind == Target::Kind::kPending && target.question.verb == "get";
+  auto answer = [self = shared_from_this(), target, request = std::move(request),
+                 finish = std::move(finish)] {
+    finish([self, target, request] { return self->AnswerNow(target, *request); });
+  };
+  if (!pending) return answer();
+  options_.pending->Prepare(options_.now(), std::move(answer));
 }
 
 Response VisibilityApi::AnswerNow(const Target& target, const Request& request) const {
@@ -363,7 +367,7 @@ Response VisibilityApi::Pending(const Target& target, const Request& request) co
   if (!range.ok()) {
     return StatusResponse(400, "BadRequest", std::string(range.status().message()));
   }
-  if (!options_.pending->synced()) {
+  if (!options_.pending->filled()) {
     return StatusResponse(503, "ServiceUnavailable", "the queues are not known yet");
   }
   const ObjectKey local{question.ns, question.name};

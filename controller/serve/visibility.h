@@ -30,7 +30,7 @@ namespace sluice::serve {
 inline constexpr char kVisibilityGroup[] = "visibility.kueue.x-k8s.io";
 
 struct VisibilityOptions {
-  std::shared_ptr<const PendingIndex> pending;
+  std::shared_ptr<PendingIndex> pending;
   std::shared_ptr<AccessReviewer> access;
   // nullptr as long as nobody is known to be trusted.
   std::function<std::shared_ptr<const RequestTrust>()> trust;

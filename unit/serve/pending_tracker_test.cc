@@ -74,7 +74,7 @@ class Controller : public state::ActionSink, public reconcile::Observer {
     events_.pop_front();
     op_.Step(event, now);
     op_.Run(now);
-    tracker.Publish(op_.world());
+    tracker.Publish(op_.world(), now);
     return true;
   }
   void RefuseEvery(uint64_t writes) { refuse_ = writes; }
@@ -101,8 +101,12 @@ std::string Names(const state::World& world, const std::string& name, absl::Time
   return text;
 }
 
-void CheckSame(const Controller& controller, const std::string& name) {
+void CheckSame(Controller& controller, const std::string& name) {
   INFO(name);
+  bool prepared = false;
+  controller.tracker.index()->Prepare(controller.now, [&] { prepared = true; });
+  if (!prepared) controller.tracker.Publish(controller.world(), controller.now);
+  REQUIRE(prepared);
   const auto view = controller.tracker.index()->OfClusterQueue(name, controller.now);
   REQUIRE((view != nullptr) == controller.world().cluster_queues().Contains({"", name}));
   if (view == nullptr) return;
@@ -150,15 +154,33 @@ class Random {
   void Run(int steps) {
     for (int step = 0; step < steps; ++step) {
       Change();
-      for (int i = Below(12); i > 0 && controller_.Step(); --i) Check();
+      const bool asks = Below(4) > 0;
+      for (int i = Below(12); i > 0 && controller_.Step(); --i) {
+        if (asks) Check();
+      }
       if (Below(10) == 0) controller_.now += absl::Seconds(Below(400));
+      if (Below(20) == 0) Rest();
     }
     for (int i = 0; i < 20000 && controller_.Step(); ++i) {
     }
     Check();
   }
 
+  int rests() const { return rests_; }
+
  private:
+  // Nobody asks for so long that nobody follows the queues any more.
+  void Rest() {
+    controller_.now += PendingTracker::kIdle + absl::Seconds(1);
+    controller_.tracker.Publish(controller_.world(), controller_.now);
+    controller_.now += PendingTracker::kIdle;
+    controller_.tracker.Publish(controller_.world(), controller_.now);
+    CHECK_FALSE(controller_.tracker.following());
+    ++rests_;
+    for (int i = Below(12); i > 0 && controller_.Step(); --i) {
+    }
+  }
+
   static constexpr const char* kQueues[] = {"strict", "best", "usage"};
 
   int Below(uint32_t limit) { return static_cast<int>(random_() % limit); }
@@ -208,15 +230,54 @@ class Random {
 
   std::mt19937 random_;
   Controller controller_;
+  int rests_ = 0;
 };
 
 TEST_CASE("Random: the index shows the queues as they are, whatever happens") {
   state::Settings settings;
   settings.admission_fair_sharing.emplace();
+  int rests = 0;
   for (uint32_t seed = 1; seed <= 25; ++seed) {
     INFO("seed " << seed);
-    Random(seed, settings).Run(120);
+    Random random(seed, settings);
+    random.Run(120);
+    rests += random.rests();
   }
+  CHECK(rests > 25);
+}
+
+TEST_CASE("nobody follows the queues before somebody asks") {
+  const state::Settings settings;
+  Controller controller(settings);
+  controller.Do(state::Verb::kCreate, Kind::kClusterQueue, {"", ""},
+                Yaml(fmt::format(kClusterQueue, "cq", "BestEffortFIFO", "")));
+  controller.Do(state::Verb::kCreate, Kind::kLocalQueue, {"default", ""},
+                Yaml(fmt::format(kLocalQueue, "lq", "cq")));
+  controller.Do(state::Verb::kCreate, Kind::kWorkload, {"default", ""},
+                Yaml(fmt::format(kWorkload, "w", "lq", 0, 9)));
+  while (controller.Step()) {
+  }
+  CHECK_FALSE(controller.tracker.following());
+  CHECK(controller.tracker.index()->synced());
+  CHECK_FALSE(controller.tracker.index()->filled());
+  int told = 0;
+  controller.tracker.index()->Prepare(controller.now, [&] { ++told; });
+  CHECK(told == 0);
+  controller.tracker.Publish(controller.world(), controller.now);
+  CHECK(told == 1);
+  CHECK(controller.tracker.following());
+  CHECK(controller.tracker.index()->OfClusterQueue("cq", controller.now)->entries.size() == 1);
+  // A question keeps it for ten minutes from then on.
+  controller.now += PendingTracker::kIdle - absl::Seconds(1);
+  controller.tracker.index()->Prepare(controller.now, [&] { ++told; });
+  CHECK(told == 2);
+  controller.now += PendingTracker::kIdle;
+  controller.tracker.Publish(controller.world(), controller.now);
+  CHECK(controller.tracker.following());
+  controller.now += PendingTracker::kIdle;
+  controller.tracker.Publish(controller.world(), controller.now);
+  CHECK_FALSE(controller.tracker.following());
+  CHECK(controller.tracker.index()->OfClusterQueue("cq", controller.now) == nullptr);
 }
 
 }  // namespace

@@ -64,6 +64,7 @@ struct Fixture {
     }
     api = VisibilityApi::Make(std::move(options));
     index->SetSynced();
+    index->Ready();
   }
 
   // As the front proxy sends it for that user.
@@ -323,6 +324,38 @@ TEST_CASE("discovery in both forms") {
   }
   CHECK(api::ParseJson(fixture.Get("/version").body)->GetString("gitVersion") == "v1.2.3");
   CHECK(fixture.Get("/logs").status == 404);
+}
+
+TEST_CASE("the first question about pending workloads waits until the loop has filled the index") {
+  Fixture fixture;
+  REQUIRE(fixture.index->StopUnlessAskedSince(absl::InfiniteFuture()));
+  const std::string path = std::string(kRoot) + "clusterqueues/cq/pendingworkloads";
+  int answers = 0;
+  Response response;
+  const auto ask = [&] {
+    fixture.api->Handle(fixture.Proxied(path), [&](const std::function<Response()>& answer) {
+      response = answer();
+      ++answers;
+    });
+  };
+  ask();
+  ask();
+  CHECK(answers == 0);
+  CHECK(fixture.index->wanted());
+  CHECK(fixture.Get("/version").status == 200);  // needs no queues
+  Fill(*fixture.index);
+  fixture.index->Ready();
+  CHECK(answers == 2);
+  CHECK(response.status == 200);
+  CHECK_FALSE(fixture.index->wanted());
+  ask();
+  CHECK(answers == 3);
+  // Nobody waits for an answer that cannot come any more.
+  REQUIRE(fixture.index->StopUnlessAskedSince(absl::InfiniteFuture()));
+  ask();
+  fixture.index->Close();
+  fixture.index->Ready();
+  CHECK(answers == 3);
 }
 
 TEST_CASE("a what-if is asked by POST") {
