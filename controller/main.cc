@@ -268,7 +268,10 @@ class Controller {
         absl::StatusOr<reconcile::WhatIf> answer =
             reconcile::AskWhatIf(world, body, cluster_queue, now);
         if (!answer.ok()) return done(answer.status());
-        done(api::Json::MakeObject({{"status", reconcile::WhatIfJson(*answer)}}));
+        answer->made = nullptr;  // may share parts with objects of the World
+        done([answer = std::make_shared<const reconcile::WhatIf>(*std::move(answer))] {
+          return api::Json::MakeObject({{"status", reconcile::WhatIfJson(*answer)}});
+        });
       });
       if (!asked) done(absl::UnavailableError("too many questions wait"));
     };

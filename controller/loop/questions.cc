@@ -13,12 +13,13 @@ bool Questions::Ask(Question question) {
 }
 
 void Questions::Answer(state::World& world, absl::Time now) {
+  const absl::Time begin = now_();
   for (int answered = 0;; ++answered) {
     Question question;
     {
       absl::MutexLock lock(&mutex_);
       if (waiting_.empty()) return;
-      if (answered == kMostAtOnce) break;
+      if (answered == kMostAtOnce || (answered > 0 && now_() - begin > kMostTime)) break;
       question = std::move(waiting_.front());
       waiting_.pop_front();
     }

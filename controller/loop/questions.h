@@ -2,13 +2,15 @@
 //
 // For what no published view can hold, because it is computed from everything at once. Each
 // question must be answered in bounded time and leave the World as it was. So that decisions go on,
-// the loop answers only a few between two batches, and when too many wait new ones are turned away.
+// the loop answers only a few, and begins none after a short time, between two batches; when too
+// many wait new ones are turned away.
 //
 // Contract: Ask from any thread, never waits; Answer on the loop's thread.
 #pragma once
 
 #include <absl/base/thread_annotations.h>
 #include <absl/synchronization/mutex.h>
+#include <absl/time/clock.h>
 #include <absl/time/time.h>
 
 #include <deque>
@@ -24,9 +26,14 @@ class Questions {
   using Question = std::function<void(state::World& world, absl::Time now)>;
   static constexpr size_t kMostWaiting = 64;
   static constexpr int kMostAtOnce = 4;
+  // No other one is begun after this time between two batches.
+  static constexpr absl::Duration kMostTime = absl::Milliseconds(5);
 
-  // `wake` makes the loop come to Answer soon; it may be called from any thread.
-  explicit Questions(std::function<void()> wake) : wake_(std::move(wake)) {}
+  // `wake` makes the loop come to Answer soon; it may be called from any thread. `now` tells the
+  // time that answers take.
+  explicit Questions(
+      std::function<void()> wake, std::function<absl::Time()> now = [] { return absl::Now(); })
+      : wake_(std::move(wake)), now_(std::move(now)) {}
 
   // False: too many wait, or Close was called.
   bool Ask(Question question);
@@ -36,6 +43,7 @@ class Questions {
 
  private:
   std::function<void()> wake_;
+  std::function<absl::Time()> now_;
   absl::Mutex mutex_;
   std::deque<Question> waiting_ ABSL_GUARDED_BY(mutex_);
   bool closed_ ABSL_GUARDED_BY(mutex_) = false;

@@ -391,28 +391,29 @@ void VisibilityApi::AskWhatIf(const Target& target, const Request& request, Fini
     const std::string why = body.ok() ? "not an object" : std::string(body.status().message());
     return finish([why] { return StatusResponse(400, "BadRequest", "body: " + why); });
   }
-  options_.what_if(
-      target.question.name, *body,
-      [finish = std::move(finish), version = target.question.version](absl::StatusOr<Json> answer) {
-        finish([answer = std::move(answer), version] {
-          if (answer.ok()) {
-            Json json =
-                Json::MakeObject({{"kind", "WhatIf"},
-                                  {"apiVersion", fmt::format("{}/{}", kVisibilityGroup, version)}});
-            for (const auto& [key, value] : answer->AsObject()) json.Set(key, value);
-            return Response::JsonText(200, json);
-          }
-          const std::string message(answer.status().message());
-          switch (answer.status().code()) {
-            case absl::StatusCode::kInvalidArgument:
-              return StatusResponse(422, "Invalid", message);
-            case absl::StatusCode::kNotFound:
-              return StatusResponse(404, "NotFound", message);
-            default:
-              return StatusResponse(503, "ServiceUnavailable", message);
-          }
-        });
-      });
+  options_.what_if(target.question.name, *body,
+                   [finish = std::move(finish), version = target.question.version](
+                       absl::StatusOr<VisibilityOptions::WhatIfAnswer> answer) {
+                     finish([answer = std::move(answer), version] {
+                       if (answer.ok()) {
+                         Json json = Json::MakeObject(
+                             {{"kind", "WhatIf"},
+                              {"apiVersion", fmt::format("{}/{}", kVisibilityGroup, version)}});
+                         const Json written = (*answer)();
+                         for (const auto& [key, value] : written.AsObject()) json.Set(key, value);
+                         return Response::JsonText(200, json);
+                       }
+                       const std::string message(answer.status().message());
+                       switch (answer.status().code()) {
+                         case absl::StatusCode::kInvalidArgument:
+                           return StatusResponse(422, "Invalid", message);
+                         case absl::StatusCode::kNotFound:
+                           return StatusResponse(404, "NotFound", message);
+                         default:
+                           return StatusResponse(503, "ServiceUnavailable", message);
+                       }
+                     });
+                   });
 }
 
 }  // namespace sluice::serve

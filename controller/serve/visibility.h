@@ -36,9 +36,11 @@ struct VisibilityOptions {
   std::function<std::shared_ptr<const RequestTrust>()> trust;
   std::function<absl::Time()> now;
   std::string version;  // of the product, for /version
-  // Answers POST .../clusterqueues/NAME/whatif; `done` may be called later and from any thread.
-  // InvalidArgument and NotFound are the caller's mistakes. Empty: the subresource is not there.
-  using WhatIfDone = std::function<void(absl::StatusOr<api::Json>)>;
+  // Answers POST .../clusterqueues/NAME/whatif; `done` may be called later and from any thread, the
+  // answer is written on one of the server. InvalidArgument and NotFound are the caller's mistakes.
+  // Empty: the subresource is not there.
+  using WhatIfAnswer = std::function<api::Json()>;
+  using WhatIfDone = std::function<void(absl::StatusOr<WhatIfAnswer>)>;
   std::function<void(const std::string& cluster_queue, const api::Json& body, WhatIfDone done)>
       what_if;
 };

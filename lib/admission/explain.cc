@@ -294,7 +294,8 @@ class Explainer {
   }
 
   void FindPosition() {
-    if (input_.queues == nullptr) return;
+    // A queue is not gone through for one that is not in it.
+    if (input_.queues == nullptr || input_.queues->Find(info_->Key()) == nullptr) return;
     QueuePosition position;
     const ClusterQueueSnapshot* queue = snapshot_.FindClusterQueue(info_->cluster_queue);
     position.strict =

@@ -1,6 +1,7 @@
 #include "reconcile/what_if.h"
 
 #include <algorithm>
+#include <limits>
 #include <optional>
 #include <utility>
 
@@ -11,6 +12,7 @@
 #include "base/time.h"
 #include "jobs/construct.h"
 #include "jobs/job_kind.h"
+#include "queueing/backfill.h"
 #include "reconcile/explain.h"
 
 namespace sluice::reconcile {
@@ -87,18 +89,35 @@ absl::StatusOr<api::Workload> WorkloadOf(const state::World& world, Json object,
   return workload;
 }
 
-// Who would be looked at before it.
+// Who would be looked at before it, in the order of its ClusterQueue.
 void FindPosition(const state::World& world, const queueing::WorkloadInfo& info,
                   ExplanationTree& tree) {
   admission::QueuePosition position;
+  const queueing::QueueManager& queues = world.queues();
   const auto queue = world.cluster_queues().Find({"", info.cluster_queue});
-  position.strict =
+  const bool fifo =
       queue != nullptr && queueing::StrategyOf(*queue) == queueing::QueueingStrategy::kStrictFifo;
-  for (const queueing::PendingWorkload& other : world.queues().Snapshot(info.cluster_queue)) {
-    if (!queueing::OrderedBefore(*other.info, info)) continue;
-    // What is parked stands in nobody's way.
-    if (!position.strict && other.place == queueing::Place::kParked) continue;
-    if (position.ahead++ == 0) position.head = other.info->Key().ToString();
+  position.strict = fifo && !queueing::BackfillOf(*queue).on();
+  const bool usage_based = world.UsageBased(info.cluster_queue);
+  const queueing::UsageValue& usage = queues.LocalQueueUsage(info.local_queue);
+  const auto precedes = [&](const queueing::WorkloadInfo& other) {
+    if (usage_based) {
+      const auto order = queues.LocalQueueUsage(other.local_queue) <=> usage;
+      if (order != 0) return order < 0;
+    }
+    // Victims are on their way out for it.
+    if (!fifo && queues.IsPreemptor(other.Key())) return true;
+    return queueing::OrderedBefore(other, info);
+  };
+  const auto look = [&](const queueing::WorkloadInfo& other) {
+    if (precedes(other) && position.ahead++ == 0) position.head = other.Key().ToString();
+  };
+  if (position.strict) {
+    for (const auto& pending : queues.Snapshot(info.cluster_queue)) look(*pending.info);
+  } else {
+    // What is parked stands in nobody's way; often that is nearly all.
+    constexpr size_t kAll = std::numeric_limits<size_t>::max();
+    for (const auto& other : queues.First(info.cluster_queue, kAll)) look(*other);
   }
   tree.position = std::move(position);
 }

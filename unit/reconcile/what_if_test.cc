@@ -4,6 +4,7 @@
 
 #include <string>
 
+#include "admission/cycle.h"
 #include "api/codec.h"
 #include "state/world.h"
 #include "unit/build/builders.h"
@@ -116,6 +117,29 @@ TEST_CASE("those that wait before it are counted") {
         "It would fit now in ClusterQueue strict (main: cpu from f), but 1 workload waits before "
         "it, the first is ns/head.\n");
   CHECK(fixture.Ask("1", "s", "", 9)->admitted);
+}
+
+TEST_CASE("what is parked is not before it, and backfill lets it pass a head") {
+  Fixture fixture;
+  fixture.Add(build::Workload("huge").Queue("q").Request("cpu", "9").Created(At(1)).Uid("1"));
+  CHECK(fixture.Ask("1")->tree.position->ahead == 1);
+  admission::Schedule(fixture.world.snapshot(), fixture.world.queues(), At(2));
+  CHECK(fixture.Ask("1")->tree.position->ahead == 0);
+  CHECK(fixture.Ask("1")->admitted);
+
+  fixture.Add(build::Workload("head").Queue("s").Request("cpu", "9").Created(At(1)).Uid("2"));
+  CHECK(fixture.Ask("1", "s")->tree.position->strict);
+  fixture.Add(Kind::kClusterQueue,
+              api::Encode<api::ClusterQueue>(build::ClusterQueue("filled")
+                                                 .StrictFifo()
+                                                 .Annotation("sluice.dev/backfill", "EASY")
+                                                 .Flavor("f", {{"cpu", "4"}})));
+  fixture.Add(Kind::kLocalQueue, api::Encode<api::LocalQueue>(build::LocalQueue("b", "filled")));
+  fixture.Add(build::Workload("first").Queue("b").Request("cpu", "9").Created(At(1)).Uid("3"));
+  const auto answer = fixture.Ask("1", "b");
+  REQUIRE(answer.ok());
+  CHECK_FALSE(answer->tree.position->strict);
+  CHECK(answer->tree.position->ahead == 1);
 }
 
 TEST_CASE("questions that cannot be answered") {

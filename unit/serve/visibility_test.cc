@@ -59,7 +59,7 @@ struct Fixture {
       options.what_if = [](const std::string& name, const Json& body,
                            VisibilityOptions::WhatIfDone done) {
         if (name == "none") return done(NotFound("no {}", name));
-        done(Json::MakeObject({{"status", body}}));
+        done([body] { return Json::MakeObject({{"status", body}}); });
       };
     }
     api = VisibilityApi::Make(std::move(options));
