@@ -65,9 +65,7 @@ struct Answer {
 
 Json JsonOf(const Answer& answer) {
   Json json = admission::RenderJson(answer.tree);
-  json.Set("structuredReason", answer.why.reason);
-  if (!answer.why.sentence.empty()) json.Set("sentence", answer.why.sentence);
-  if (!answer.why.help.empty()) json.Set("whatWouldHelp", answer.why.help);
+  reconcile::AddWhy(answer.why, json);
   if (answer.condition != nullptr) {
     json.Set("condition", Json::MakeObject({{"type", answer.condition->type},
                                             {"reason", answer.condition->reason},

@@ -267,37 +267,6 @@ bool IsQuota(const flavor::Finding& finding) {
          finding.kind == flavor::Finding::Kind::kNotEnoughUnused;
 }
 
-std::string WakeUpText(const WakeUp& wake_up) {
-  using Kind = WakeUp::Kind;
-  switch (wake_up.kind) {
-    case Kind::kQuotaReleased:
-      return fmt::format("a workload in {} gives quota back", wake_up.object);
-    case Kind::kQuotaGrows:
-      return fmt::format("a quota or limit in {} changes", wake_up.object);
-    case Kind::kFlavorChanges:
-      return fmt::format("ResourceFlavor {} changes", wake_up.object);
-    case Kind::kQueueChanges:
-      return fmt::format("ClusterQueue {} changes", wake_up.object);
-    case Kind::kHeadLeaves:
-      return fmt::format("Workload {} has left the queue", wake_up.object);
-    case Kind::kVictimsGone:
-      return "the preempted workloads have ended";
-    case Kind::kPodsReady:
-      return "the pods of all admitted workloads are ready";
-    case Kind::kNamespaceChanges:
-      return fmt::format("Namespace {} changes", wake_up.object);
-    case Kind::kWorkloadChanges:
-      return "the workload itself changes";
-    case Kind::kCheckChanges:
-      return "its admission checks change";
-    case Kind::kTime:
-      return "it is " + sluice::FormatTime(wake_up.at);
-    case Kind::kOther:
-      return wake_up.object;
-  }
-  return "";
-}
-
 class Lines {
  public:
   template <typename... Args>
@@ -451,6 +420,37 @@ api::Json PodSetJson(const PodSetTrial& pod_set) {
 
 }  // namespace
 
+std::string RenderWakeUp(const WakeUp& wake_up) {
+  using Kind = WakeUp::Kind;
+  switch (wake_up.kind) {
+    case Kind::kQuotaReleased:
+      return fmt::format("a workload in {} gives quota back", wake_up.object);
+    case Kind::kQuotaGrows:
+      return fmt::format("a quota or limit in {} changes", wake_up.object);
+    case Kind::kFlavorChanges:
+      return fmt::format("ResourceFlavor {} changes", wake_up.object);
+    case Kind::kQueueChanges:
+      return fmt::format("ClusterQueue {} changes", wake_up.object);
+    case Kind::kHeadLeaves:
+      return fmt::format("Workload {} has left the queue", wake_up.object);
+    case Kind::kVictimsGone:
+      return "the preempted workloads have ended";
+    case Kind::kPodsReady:
+      return "the pods of all admitted workloads are ready";
+    case Kind::kNamespaceChanges:
+      return fmt::format("Namespace {} changes", wake_up.object);
+    case Kind::kWorkloadChanges:
+      return "the workload itself changes";
+    case Kind::kCheckChanges:
+      return "its admission checks change";
+    case Kind::kTime:
+      return "it is " + sluice::FormatTime(wake_up.at);
+    case Kind::kOther:
+      return wake_up.object;
+  }
+  return "";
+}
+
 std::string RenderLines(const ExplanationTree& tree) {
   Lines lines;
   const Explanation& verdict = tree.verdict;
@@ -482,7 +482,7 @@ std::string RenderLines(const ExplanationTree& tree) {
   if (tree.position.has_value()) lines.Add(1, "{}", PositionText(*tree.position));
   if (!tree.wake_ups.empty()) {
     lines.Add(1, "looked at again when:");
-    for (const WakeUp& wake_up : tree.wake_ups) lines.Add(2, "{}", WakeUpText(wake_up));
+    for (const WakeUp& wake_up : tree.wake_ups) lines.Add(2, "{}", RenderWakeUp(wake_up));
   }
   return lines.Take();
 }
@@ -537,7 +537,7 @@ api::Json RenderJson(const ExplanationTree& tree) {
                                                 {"head", tree.position->head},
                                                 {"strict", tree.position->strict}}));
   }
-  for (const WakeUp& wake_up : tree.wake_ups) json["wakeUps"].Append(WakeUpText(wake_up));
+  for (const WakeUp& wake_up : tree.wake_ups) json["wakeUps"].Append(RenderWakeUp(wake_up));
   return json;
 }
 

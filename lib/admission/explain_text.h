@@ -19,6 +19,8 @@ std::string RenderLines(const ExplanationTree& tree);
 // Which nodes of the quota tree refuse, what is short there and which queues and cohorts hold it;
 // "" when the quota is not what lacks. Workloads are not named: they may be of other namespaces.
 std::string RenderSentence(const ExplanationTree& tree);
+// What would make the controller look again, as the end of "looked at again when ...".
+std::string RenderWakeUp(const WakeUp& wake_up);
 // Amounts are quantities in the API's notation.
 api::Json RenderJson(const ExplanationTree& tree);
 

@@ -5,9 +5,13 @@
 
 #include <algorithm>
 #include <optional>
+#include <utility>
+#include <vector>
 
+#include "admission/explain_text.h"
 #include "admission/reservation.h"
 #include "api/names.h"
+#include "base/time.h"
 #include "preemption/checkpoint.h"
 #include "topology/failure.h"
 
@@ -43,44 +47,40 @@ bool Has(const ExplanationTree& tree, FindingKind kind) {
   return false;
 }
 
+// Pods without a place, and which nodes they may not use.
+struct Placeless {
+  const topology::Failure* failure = nullptr;
+  ExcludedNodes excluded;
+};
+
 // The first that tells how much room there is.
-const topology::Failure* PlaceFailure(const ExplanationTree& tree) {
-  const topology::Failure* any = nullptr;
+std::optional<Placeless> FindPlaceless(const state::World& world, const ExplanationTree& tree,
+                                       const api::Workload& workload) {
+  const flavor::PodSetAssignment* in = nullptr;
+  const flavor::Finding* of = nullptr;
   for (const flavor::PodSetAssignment& pod_set : tree.verdict.pod_sets) {
     for (const flavor::Finding& finding : pod_set.findings) {
       if (finding.kind != FindingKind::kNoPlace || finding.place == nullptr) continue;
-      if (finding.place->kind == topology::Failure::Kind::kNoRoom) return finding.place.get();
-      if (any == nullptr) any = finding.place.get();
+      const bool better = finding.place->kind == topology::Failure::Kind::kNoRoom &&
+                          (of == nullptr || of->place->kind != finding.place->kind);
+      if (of != nullptr && !better) continue;
+      in = &pod_set;
+      of = &finding;
     }
   }
-  return any;
+  if (of == nullptr) return std::nullopt;
+  return Placeless{of->place.get(),
+                   FindExcluded(world, workload, in->name, of->flavor, *of->place)};
 }
 
-struct Excluded {
-  int64_t full = 0;   // leaves that lack a resource
-  int64_t other = 0;  // leaves that may not be used
-};
-
-Excluded ExcludedOf(const topology::Exclusions& exclusions) {
-  Excluded excluded;
-  for (const auto& [reason, leaves] : exclusions) {
-    (reason.starts_with("resource ") ? excluded.full : excluded.other) += leaves;
-  }
-  return excluded;
-}
-
-// Capacity that is there but in no single domain; or else nodes that are kept out, when as many
-// more as take part now would have been enough; or else too few nodes.
-const char* ReasonOfFailure(const topology::Failure& failure) {
-  if (failure.kind != topology::Failure::Kind::kNoRoom) {
-    return failure.kind == topology::Failure::Kind::kNoDomains ? "InsufficientCapacity"
-                                                               : "TopologyFragmented";
-  }
-  if (failure.total >= failure.needed) return "TopologyFragmented";
-  const Excluded excluded = ExcludedOf(failure.excluded);
-  const int64_t used = std::max<int64_t>(1, failure.leaves - excluded.full - excluded.other);
-  const int64_t each = std::max<int64_t>(1, (failure.total + used - 1) / used);
-  return excluded.other > 0 && excluded.other * each >= failure.needed - failure.total
+// Capacity that is there but in no single domain; or else nodes that are kept out, when they would
+// have been enough; or else too few nodes.
+const char* ReasonOfFailure(const Placeless& placeless) {
+  const topology::Failure& failure = *placeless.failure;
+  const bool none = failure.kind == topology::Failure::Kind::kNoDomains;
+  if (failure.kind != topology::Failure::Kind::kNoRoom && !none) return "TopologyFragmented";
+  if (!none && failure.total >= failure.needed) return "TopologyFragmented";
+  return placeless.excluded.Count() > 0 && placeless.excluded.room >= placeless.excluded.missing
              ? "NodesExcluded"
              : "InsufficientCapacity";
 }
@@ -96,7 +96,8 @@ bool AsksForCheckpoint(const state::World& world, const ExplanationTree& tree) {
       });
 }
 
-std::string ReasonOfVerdict(const state::World& world, const ExplanationTree& tree) {
+std::string ReasonOfVerdict(const state::World& world, const ExplanationTree& tree,
+                            const std::optional<Placeless>& placeless) {
   switch (tree.verdict.verdict) {
     case Verdict::kFits:
       return tree.position && tree.position->ahead > 0 ? "BehindOthers" : "WouldFit";
@@ -124,7 +125,7 @@ std::string ReasonOfVerdict(const state::World& world, const ExplanationTree& tr
     default:
       return admission::ReasonOf(tree.verdict);
   }
-  if (const topology::Failure* failure = PlaceFailure(tree)) return ReasonOfFailure(*failure);
+  if (placeless) return ReasonOfFailure(*placeless);
   if (tree.verdict.cause == flavor::Cause::kNoMatchingFlavor) {
     const bool excluded =
         Has(tree, FindingKind::kUntoleratedTaint) || Has(tree, FindingKind::kAffinityMismatch);
@@ -133,60 +134,126 @@ std::string ReasonOfVerdict(const state::World& world, const ExplanationTree& tr
   return "QuotaExceeded";
 }
 
+// More of one cell, where that is refused: "4 more cpu in flavor f of Cohort org". With the end of
+// what holds as much of it, where that is one workload or queue.
+std::string CellHelp(const admission::CellTrial& cell, int64_t missing,
+                     const admission::QuotaRefusal& refusal) {
+  const ResourceName& resource = cell.cell.resource;
+  const auto name = [](const admission::Named& named) {
+    switch (named.kind) {
+      case admission::Named::Kind::kCohort:
+        return "Cohort " + named.name;
+      case admission::Named::Kind::kClusterQueue:
+        return "ClusterQueue " + named.name;
+      case admission::Named::Kind::kWorkload:
+        break;
+    }
+    return "Workload " + named.name;
+  };
+  std::string text =
+      fmt::format("{} more {} in flavor {} of {}", QuantityOf(resource, missing).ToString(),
+                  resource, cell.cell.flavor, name(refusal.node));
+  // The smallest that is enough.
+  const admission::QuotaHolder* enough = nullptr;
+  for (const admission::QuotaHolder& holder : refusal.holders) {
+    if (holder.amount < missing) continue;
+    if (enough == nullptr || holder.amount < enough->amount) enough = &holder;
+  }
+  if (enough == nullptr) return text;
+  return text + (enough->who.kind == admission::Named::Kind::kWorkload
+                     ? fmt::format(", or the end of {}", name(enough->who))
+                     : fmt::format(", or so much back from {}", name(enough->who)));
+}
+
+// The flavor that needs the fewest resources more, and of those with one the least of it.
 std::string QuotaHelp(const ExplanationTree& tree) {
   std::string best;
-  int64_t smallest = 0;
+  std::pair<size_t, int64_t> smallest;
   for (const admission::PodSetTrial& pod_set : tree.pod_sets) {
     for (const admission::FlavorTrial& flavor : pod_set.flavors) {
-      // All cells of a flavor have to fit: more than one is no single change.
-      if (flavor.cells.size() != 1 || flavor.cells.front().refusals.empty()) continue;
-      const admission::CellTrial& cell = flavor.cells.front();
-      const auto most =
-          std::max_element(cell.refusals.begin(), cell.refusals.end(),
-                           [](const auto& a, const auto& b) { return a.missing < b.missing; });
-      if (most->missing <= 0 || (!best.empty() && most->missing >= smallest)) continue;
-      smallest = most->missing;
-      best = fmt::format(
-          "{} more {} in flavor {} of {} {}",
-          QuantityOf(cell.cell.resource, most->missing).ToString(), cell.cell.resource,
-          cell.cell.flavor,
-          most->node.kind == admission::Named::Kind::kCohort ? "Cohort" : "ClusterQueue",
-          most->node.name);
+      std::vector<std::string> parts;
+      int64_t last = 0;
+      for (const admission::CellTrial& cell : flavor.cells) {
+        if (cell.refusals.empty()) continue;
+        const auto most =
+            std::max_element(cell.refusals.begin(), cell.refusals.end(),
+                             [](const auto& a, const auto& b) { return a.missing < b.missing; });
+        if (most->missing <= 0) continue;
+        last = most->missing;
+        parts.push_back(CellHelp(cell, most->missing, *most));
+      }
+      if (parts.empty() || parts.size() != flavor.cells.size()) continue;
+      const std::pair<size_t, int64_t> size{parts.size(), last};
+      if (!best.empty() && size >= smallest) continue;
+      smallest = size;
+      best = fmt::format("{}", fmt::join(parts, " and "));
     }
   }
   return best;
 }
 
-std::string PlaceHelp(const topology::Failure& failure) {
-  if (failure.kind != topology::Failure::Kind::kNoRoom) return "";
+// What a flavor would have to have, or the workload to accept.
+std::string FlavorHelp(const ExplanationTree& tree) {
+  for (const flavor::PodSetAssignment& pod_set : tree.verdict.pod_sets) {
+    for (const flavor::Finding& finding : pod_set.findings) {
+      switch (finding.kind) {
+        case FindingKind::kUntoleratedTaint:
+          if (!finding.taint) break;
+          return fmt::format("a toleration of taint {}={}:{} of flavor {}", finding.taint->key,
+                             finding.taint->value, finding.taint->effect, finding.flavor);
+        case FindingKind::kAffinityMismatch:
+          return fmt::format("a node selector and affinity that flavor {} matches", finding.flavor);
+        case FindingKind::kFlavorNotFound:
+          return fmt::format("ResourceFlavor {} is created", finding.flavor);
+        case FindingKind::kResourceNotCovered:
+          return fmt::format("quota for {} in the ClusterQueue", finding.resource);
+        default:
+          break;
+      }
+    }
+  }
+  return "";
+}
+
+std::string PlaceHelp(const Placeless& placeless) {
+  const topology::Failure& failure = *placeless.failure;
+  const bool none = failure.kind == topology::Failure::Kind::kNoDomains;
+  if (failure.kind != topology::Failure::Kind::kNoRoom && !none) return "";
   const char* unit = failure.slices ? "slice" : "pod";
   const auto counted = [&](int64_t count) {
     return fmt::format("{} {}{}", count, unit, count == 1 ? "" : "s");
   };
-  if (failure.total >= failure.needed && failure.closest) {
+  if (!none && failure.total >= failure.needed && failure.closest) {
     return fmt::format("room for {} more in {} {}, where {} would fit now",
                        counted(failure.needed - failure.closest->fit), failure.closest->level,
                        fmt::join(failure.closest->values, "/"), failure.closest->fit);
   }
-  const Excluded excluded = ExcludedOf(failure.excluded);
-  if (excluded.other > 0) {
-    return fmt::format("nodes back: {} of {} may not be used", excluded.other, failure.leaves);
-  }
+  if (placeless.excluded.Count() > 0) return "nodes back: " + placeless.excluded.Text();
+  if (none) return "nodes with the label " + failure.text;
   return fmt::format("nodes for {} more", counted(failure.needed - failure.total));
 }
 
-std::string HelpOf(const ExplanationTree& tree) {
+std::string HelpOf(const ExplanationTree& tree, const std::optional<Placeless>& placeless) {
   if (!tree.verdict.preempting.empty()) {
     return fmt::format("{} is preempted", fmt::join(tree.verdict.preempting, ", "));
   }
   if (const std::string quota = QuotaHelp(tree); !quota.empty()) return quota;
-  if (const topology::Failure* failure = PlaceFailure(tree)) {
-    if (std::string place = PlaceHelp(*failure); !place.empty()) return place;
+  if (placeless) {
+    if (std::string place = PlaceHelp(*placeless); !place.empty()) return place;
+  }
+  if (const std::string flavor = FlavorHelp(tree); !flavor.empty()) return flavor;
+  if (tree.verdict.protected_until) {
+    return "the protection by credits ends at " + sluice::FormatTime(*tree.verdict.protected_until);
+  }
+  if (!tree.verdict.held_by.empty()) return tree.verdict.held_by + " has started";
+  const bool fits = tree.judged && tree.verdict.verdict == Verdict::kFits;
+  if (fits && tree.position && tree.position->ahead > 0) {
+    return fmt::format("{} has left the queue", tree.position->head);
   }
   for (const admission::WakeUp& wake_up : tree.wake_ups) {
     if (wake_up.kind == admission::WakeUp::Kind::kOther) return wake_up.object;
   }
-  return "";
+  return tree.wake_ups.empty() ? "" : admission::RenderWakeUp(tree.wake_ups.front());
 }
 
 }  // namespace
@@ -200,13 +267,14 @@ bool Waits(const ExplanationTree& tree) {
 
 Why WhyOf(const state::World& world, const ExplanationTree& tree, const api::Workload& workload) {
   Why why;
-  if (Waits(tree)) why.help = HelpOf(tree);
+  const std::optional<Placeless> placeless = FindPlaceless(world, tree, workload);
+  if (Waits(tree)) why.help = HelpOf(tree, placeless);
   const api::Conditions& conditions = workload.status.conditions;
   const api::Condition* gang = api::FindCondition(conditions, kGangIntact);
   const bool admitted =
       !tree.judged && !tree.blockers.empty() && tree.blockers.front().reason == "Admitted";
   if (admitted && gang != nullptr && gang->status == api::ConditionStatus::kFalse) {
-    return {"GangIncomplete", gang->message, why.help};
+    return {"GangIncomplete", gang->message, "its missing pods run again"};
   }
   if (!tree.judged) {
     why.reason = tree.blockers.empty() ? "Unknown" : ReasonOfBlocker(tree.blockers.front().reason);
@@ -224,8 +292,20 @@ Why WhyOf(const state::World& world, const ExplanationTree& tree, const api::Wor
       quota->reason == admission::kWaitsForReservation) {
     return {admission::kReservedCondition, quota->message, why.help};
   }
-  why.reason = ReasonOfVerdict(world, tree);
+  why.reason = ReasonOfVerdict(world, tree, placeless);
+  if (placeless && placeless->excluded.Count() > 0) why.excluded = placeless->excluded;
   return why;
+}
+
+void AddWhy(const Why& why, api::Json& json) {
+  if (!why.reason.empty()) json.Set("structuredReason", why.reason);
+  if (!why.sentence.empty()) json.Set("sentence", why.sentence);
+  if (!why.help.empty()) json.Set("whatWouldHelp", why.help);
+  if (!why.excluded) return;
+  api::Json by_cause = api::Json::MakeObject();
+  for (const auto& [cause, nodes] : why.excluded->by_cause) by_cause.Set(cause, nodes);
+  json.Set("excludedNodes",
+           api::Json::MakeObject({{"nodes", why.excluded->nodes}, {"byCause", by_cause}}));
 }
 
 }  // namespace sluice::reconcile

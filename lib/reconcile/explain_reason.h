@@ -6,15 +6,18 @@
 // nodes that may not be used (NodesExcluded). Conditions that say more than a cycle knows
 // (Reserved, CreditsBehind, BudgetExceeded, GangIntact) win over what the cycle says.
 //
-// Contract: pure; the World is not changed. O(size of the tree).
+// Contract: pure; the World is not changed. O(size of the tree), and O(nodes) where pods find no
+// place.
 //
 //   const Why why = WhyOf(world, ExplainWorkload(world, key, now), *workload);
 #pragma once
 
+#include <optional>
 #include <string>
 
 #include "admission/explain.h"
 #include "api/kueue_types.h"
+#include "reconcile/excluded_nodes.h"
 #include "state/world.h"
 
 namespace sluice::reconcile {
@@ -23,10 +26,15 @@ struct Why {
   std::string reason;    // "QuotaExceeded"; "WouldFit" and "Admitted" for those that do not wait
   std::string sentence;  // of the condition that gave the reason; "" where the tree gave it
   std::string help;      // "4 more cpu in flavor f of Cohort org"; "" where nothing is known
+  // Where nodes decide: those of the flavor that may not be used, by why.
+  std::optional<ExcludedNodes> excluded{};
 };
 
 Why WhyOf(const state::World& world, const admission::ExplanationTree& tree,
           const api::Workload& workload);
+
+// Adds what an answer as data says of it: structuredReason, sentence, whatWouldHelp, excludedNodes.
+void AddWhy(const Why& why, api::Json& json);
 
 // Whether it waits for anything: neither admitted, finished nor on its way out.
 bool Waits(const admission::ExplanationTree& tree);

@@ -275,8 +275,7 @@ Json WhatIfJson(const WhatIf& answer) {
                                 {"message", WhatIfText(answer)},
                                 {"explanation", admission::RenderJson(answer.tree)}});
   if (answer.tree.position) json.Set("ahead", answer.tree.position->ahead);
-  if (!answer.why.reason.empty()) json.Set("structuredReason", answer.why.reason);
-  if (!answer.why.help.empty()) json.Set("whatWouldHelp", answer.why.help);
+  AddWhy(answer.why, json);
   return json;
 }
 

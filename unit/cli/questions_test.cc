@@ -167,7 +167,8 @@ TEST_CASE("explain gives a word, a position, what would help, and the whole stor
   CHECK(job.out.find("Reason: QuotaExceeded\n") == 0);
   CHECK(job.out.find("Position: 0 in its ClusterQueue, 0 in its LocalQueue\n") !=
         std::string::npos);
-  CHECK(job.out.find("Would help: 4 more cpu in flavor f of Cohort org\n") != std::string::npos);
+  CHECK(job.out.find("Would help: 4 more cpu in flavor f of Cohort org, or so much back from "
+                     "ClusterQueue a\n") != std::string::npos);
   CHECK(job.out.find("Workload team/waiting in ClusterQueue a") != std::string::npos);
   CHECK(Call({"explain", "waiting", "-n", "team", "--from", file}).out == job.out);
   CHECK(Call({"explain", "job/train", "-n", "team", "--from", file}).out == job.out);
@@ -382,7 +383,7 @@ TEST_CASE("check says what would happen to a job") {
   CHECK(waits.code == 1);
   CHECK(
       waits.out.find("It would wait in ClusterQueue a.\nReason: QuotaExceeded\nWould help: 1 more "
-                     "cpu in flavor f of Cohort org\n") == 0);
+                     "cpu in flavor f of Cohort org, or so much back from ClusterQueue a\n") == 0);
   // Behind the one that waits, which starts when the one that runs has ended.
   CHECK(Call({"check", "-f", JobFile("3"), "--from", file, "--default-runtime", "2h"})
             .out.find("\nForecast: it starts at 2026-01-01T04:10:00Z, if nothing else arrives") !=

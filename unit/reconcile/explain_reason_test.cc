@@ -74,7 +74,7 @@ TEST_CASE("pods without a place are told apart by what the nodes could take") {
   // Two take two pods each; the two that may not be used would have been enough.
   const Why excluded = why(NoRoom(4, 6, 4, {{"taint \"a=b:NoSchedule\"", 2}}));
   CHECK(excluded.reason == "NodesExcluded");
-  CHECK(excluded.help == "nodes back: 2 of 4 may not be used");
+  CHECK(excluded.help == "nodes back: 2 of 4 may not be used (taint 2)");
   // A single one that may not be used would not have been.
   CHECK(why(NoRoom(4, 16, 5, {{"nodeSelector", 1}})).reason == "InsufficientCapacity");
   CHECK(why(NoRoom(0, 2, 2, {{"nodeLifecycle", 2}})).reason == "NodesExcluded");
@@ -101,6 +101,77 @@ TEST_CASE("what a cycle says, as one word") {
   pod_set.findings.push_back(taint);
   flavors.verdict.pod_sets.push_back(pod_set);
   CHECK(ReasonOf(flavors) == "NodesExcluded");
+}
+
+TEST_CASE("every reason names what would help") {
+  const state::World world(kSettings);
+  const api::Workload plain = build::Workload("w");
+  const auto help = [&](const ExplanationTree& tree) { return WhyOf(world, tree, plain).help; };
+  const auto found = [](const flavor::Finding& finding) {
+    ExplanationTree tree = Judged(Verdict::kNoFit, flavor::Cause::kNoMatchingFlavor);
+    flavor::PodSetAssignment pod_set;
+    pod_set.findings.push_back(finding);
+    tree.verdict.pod_sets.push_back(pod_set);
+    return tree;
+  };
+  flavor::Finding taint;
+  taint.kind = FindingKind::kUntoleratedTaint;
+  taint.flavor = "spot";
+  taint.taint = api::Taint{"gpu", "yes", "NoSchedule", {}};
+  CHECK(help(found(taint)) == "a toleration of taint gpu=yes:NoSchedule of flavor spot");
+  flavor::Finding affinity;
+  affinity.kind = FindingKind::kAffinityMismatch;
+  affinity.flavor = "spot";
+  CHECK(help(found(affinity)) == "a node selector and affinity that flavor spot matches");
+  flavor::Finding uncovered;
+  uncovered.resource = "memory";
+  CHECK(help(found(uncovered)) == "quota for memory in the ClusterQueue");
+
+  ExplanationTree behind = Judged(Verdict::kFits);
+  behind.position = admission::QueuePosition{true, 2, "ns/a"};
+  CHECK(help(behind) == "ns/a has left the queue");
+  ExplanationTree guarded = Judged(Verdict::kProtected);
+  guarded.verdict.protected_until = build::At(60);
+  CHECK(help(guarded) == "the protection by credits ends at 2026-01-01T00:01:00Z");
+  ExplanationTree reserved = Judged(Verdict::kReserved);
+  reserved.verdict.held_by = "ns/head";
+  CHECK(help(reserved) == "ns/head has started");
+  ExplanationTree checks = Judged(Verdict::kChecksFailed);
+  checks.wake_ups.push_back({admission::WakeUp::Kind::kCheckChanges, ""});
+  CHECK(help(checks) == "its admission checks change");
+  const api::Workload broken = build::Workload("w").Condition(
+      "GangIntact", api::ConditionStatus::kFalse, "PodsLost", build::Epoch(), "2 of 3 pods");
+  ExplanationTree admitted;
+  admitted.blockers.push_back({"Admitted", "it is admitted"});
+  CHECK(WhyOf(world, admitted, broken).help == "its missing pods run again");
+}
+
+TEST_CASE("what lacks quota names the smallest amount, and who holds as much") {
+  const state::World world(kSettings);
+  const auto cell = [](const char* resource, int64_t missing) {
+    admission::CellTrial trial;
+    trial.cell = {"f", ResourceName(resource)};
+    admission::QuotaRefusal refusal;
+    refusal.node = {admission::Named::Kind::kCohort, "org"};
+    refusal.missing = missing;
+    trial.refusals.push_back(refusal);
+    return trial;
+  };
+  ExplanationTree tree = Judged(Verdict::kNoFit, flavor::Cause::kWaitingForQuota);
+  admission::PodSetTrial pod_set;
+  pod_set.flavors.emplace_back().cells = {cell("cpu", 4000), cell("pods", 2)};
+  tree.pod_sets = {pod_set};
+  const auto help = [&] { return WhyOf(world, tree, build::Workload("w").Get()).help; };
+  CHECK(help() == "4 more cpu in flavor f of Cohort org and 2 more pods in flavor f of Cohort org");
+  tree.pod_sets[0].flavors.emplace_back().cells = {cell("cpu", 9000)};
+  CHECK(help() == "9 more cpu in flavor f of Cohort org");
+  auto& refusal = tree.pod_sets[0].flavors[1].cells[0].refusals[0];
+  refusal.holders = {{{admission::Named::Kind::kClusterQueue, "a"}, 20'000, 20'000, 2},
+                     {{admission::Named::Kind::kClusterQueue, "b"}, 9000, 9000, 1},
+                     {{admission::Named::Kind::kClusterQueue, "c"}, 1000, 1000, 1}};
+  CHECK(help() == "9 more cpu in flavor f of Cohort org, or so much back from ClusterQueue b");
+  refusal.holders = {{{admission::Named::Kind::kWorkload, "ns/x"}, 9000, 9000, 0}};
+  CHECK(help() == "9 more cpu in flavor f of Cohort org, or the end of Workload ns/x");
 }
 
 TEST_CASE("what keeps it from being judged, as one word") {
