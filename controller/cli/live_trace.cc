@@ -23,11 +23,12 @@ using api::Kind;
 using sim::Micros;
 
 constexpr Kind kPlayed[] = {
-    Kind::kNamespace, Kind::kLimitRange,   Kind::kRuntimeClass,   Kind::kPriorityClass,
-    Kind::kNode,      Kind::kTopology,     Kind::kResourceFlavor, Kind::kWorkloadPriorityClass,
-    Kind::kCohort,    Kind::kClusterQueue, Kind::kLocalQueue};
+    Kind::kNamespace,    Kind::kLimitRange,   Kind::kRuntimeClass,   Kind::kPriorityClass,
+    Kind::kNode,         Kind::kTopology,     Kind::kResourceFlavor, Kind::kWorkloadPriorityClass,
+    Kind::kCohort,       Kind::kClusterQueue, Kind::kLocalQueue,     Kind::kCreditPolicy,
+    Kind::kCreditAccount};
 
-// What a user would have written; of a node also what it reports.
+// What a user would have written; of a node also what it reports, and of an account what it has.
 Json Manifest(const Json& object, bool keep_status = false) {
   Json metadata = Json::MakeObject();
   for (const char* key : {"name", "namespace", "labels", "annotations"}) {
@@ -217,15 +218,24 @@ absl::Status SetQuota(const std::string& text, ClusterObjects& objects) {
                          cell.second, cell.first);
 }
 
+// That CreditPolicy; "": all of them.
+absl::Status RemoveCreditPolicy(const std::string& name, ClusterObjects& objects) {
+  const size_t removed = std::erase_if(objects.kinds[Kind::kCreditPolicy], [&](const Json& object) {
+    return name.empty() || object.GetString("metadata", "name") == name;
+  });
+  if (removed > 0) return absl::OkStatus();
+  return name.empty() ? InvalidArgument("there is no CreditPolicy")
+                      : InvalidArgument("CreditPolicy {} does not exist", name);
+}
+
 absl::Status RemovePolicy(const std::string& text, ClusterObjects& objects) {
   const size_t colon = text.find(':');
   const std::string policy = text.substr(0, colon);
   const std::string queue = colon == std::string::npos ? "" : text.substr(colon + 1);
+  if (policy == "credits") return RemoveCreditPolicy(queue, objects);
   if (policy != "preemption" && policy != "borrowing" && policy != "lending") {
-    return InvalidArgument(
-        "\"{}\": preemption, borrowing and lending can be removed; a CreditPolicy is not part of "
-        "the simulation of a trace",
-        text);
+    return InvalidArgument("\"{}\": preemption, borrowing, lending and credits can be removed",
+                           text);
   }
   bool found = queue.empty();
   for (Json& object : objects.kinds[Kind::kClusterQueue]) {
@@ -351,7 +361,7 @@ sim::SourceFile ClusterFile(ClusterObjects& objects, bool keep_jobs) {
   const auto others = TakenByOthers(objects);
   for (const Kind kind : kPlayed) {
     for (const Json& object : objects.kinds[kind]) {
-      Json manifest = Manifest(object, kind == Kind::kNode);
+      Json manifest = Manifest(object, kind == Kind::kNode || kind == Kind::kCreditAccount);
       if (kind == Kind::kNode) {
         const auto taken = others.find(object.GetString("metadata", "name"));
         if (taken != others.end()) Subtract(taken->second, manifest);

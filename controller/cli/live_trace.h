@@ -43,10 +43,11 @@ absl::StatusOr<RunTimeSources> AddLiveWorkloads(const ClusterObjects& objects,
                                                 sim::TraceBuilder& builder);
 
 struct ClusterChanges {
-  std::vector<std::string> set_quota;      // CLUSTERQUEUE/FLAVOR/RESOURCE=QUANTITY
-  std::vector<std::string> add_nodes;      // NODE=COUNT: copies of it
-  std::vector<std::string> drain;          // NODE, or LABEL=VALUE
-  std::vector<std::string> remove_policy;  // preemption, borrowing or lending, [:CLUSTERQUEUE]
+  std::vector<std::string> set_quota;  // CLUSTERQUEUE/FLAVOR/RESOURCE=QUANTITY
+  std::vector<std::string> add_nodes;  // NODE=COUNT: copies of it
+  std::vector<std::string> drain;      // NODE, or LABEL=VALUE
+  // preemption, borrowing or lending, [:CLUSTERQUEUE]; credits[:CREDITPOLICY]
+  std::vector<std::string> remove_policy;
   bool empty() const {
     return set_quota.empty() && add_nodes.empty() && drain.empty() && remove_policy.empty();
   }

@@ -189,6 +189,9 @@ absl::StatusOr<Plan> MakePlan(const SimulateOptions& options, const std::string&
   const absl::StatusOr<sim::Micros> stop = sim::ParseMicros(options.stop_time);
   if (!stop.ok()) return Annotated("--stop-time", stop.status());
   plan.trace.stop_time = *stop;
+  const absl::StatusOr<sim::Micros> checkpoint = sim::ParseMicros(options.checkpoint_time);
+  if (!checkpoint.ok()) return Annotated("--checkpoint-time", checkpoint.status());
+  plan.trace.checkpoint_time = *checkpoint;
   if (options.restart == "resume") {
     plan.trace.checkpoint = 0;
   } else if (options.restart != "scratch") {
@@ -453,7 +456,8 @@ void AddWhatIfOptions(CLI::App& command, SimulateOptions& options) {
                              "CLUSTERQUEUE/FLAVOR/RESOURCE=QUANTITY; may be repeated"));
   what_if(command.add_option("--remove-policy", options.changes.remove_policy,
                              "preemption, borrowing or lending, of all ClusterQueues or with "
-                             ":CLUSTERQUEUE of one; may be repeated"));
+                             ":CLUSTERQUEUE of one; credits, of all CreditPolicies or with :NAME "
+                             "of one; may be repeated"));
   what_if(command.add_option("--add-nodes", options.changes.add_nodes,
                              "NODE=COUNT: so many copies of that node, in its domain; may be "
                              "repeated"));
@@ -495,6 +499,8 @@ void AddSimulateOptions(CLI::App& command, SimulateOptions& options) {
   command.add_option("--until", options.until, "Stop at this time after the start");
   command.add_option("--stop-time", options.stop_time,
                      "How long a preempted workload still holds its quota");
+  command.add_option("--checkpoint-time", options.checkpoint_time,
+                     "How long a workload takes to write a checkpoint that it is asked for");
   command.add_option("--restart", options.restart,
                      "What a preempted workload does later: start over (scratch), lose nothing "
                      "(resume), or go on from its last checkpoint (an interval such as 10m)");

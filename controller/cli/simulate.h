@@ -24,6 +24,7 @@ struct SimulateOptions {
   bool explain = false;      // why what waits at the end waits, as lines
   std::string explain_json;  // the same into a file
   std::string stop_time = "0s";
+  std::string checkpoint_time = "30s";
   std::string restart = "scratch";  // scratch, resume, or the interval of checkpoints
   std::string until;
   // Of a live dump: how long workloads run of which nothing is known; "": they never end.
