@@ -5,6 +5,7 @@
 #   e2e/test.sh --unit            only the unit tests
 #   e2e/test.sh --suite NAME ...  only these suites (and the build)
 #   e2e/test.sh --bench           only the measurements of e2e/bench, with their table at the end
+#   e2e/test.sh --scale           the same of e2e/scale: gangs of 512 pods, 5,000 nodes
 #   e2e/test.sh --load NAME ...   only the load of e2e/load/scenarios/NAME.yaml (or a path); the table
 #                                 at the end, CSV files and an HTML page in build/load/NAME
 #   e2e/test.sh --floor NAME ...  the limit of that load: the least possible writes, no controller
@@ -80,11 +81,11 @@ go_sources_are_clean() {
 }
 
 main() {
-  local unit=yes suites=() directory name only_unit=no bench=no loads=() option=
+  local unit=yes suites=() directory name only_unit=no bench= loads=() option=
   while [ $# -gt 0 ]; do
     case $1 in
       --unit) only_unit=yes ;;
-      --bench) unit=no; bench=yes ;;
+      --bench | --scale) unit=no; bench=${1#--} ;;
       --load | --floor)
         unit=no
         if [ "$1" = --floor ]; then option=--floor; else option=; fi
@@ -92,7 +93,7 @@ main() {
         shift
         ;;
       --suite) unit=no; suites+=("${2:?--suite needs a name}"); shift ;;
-      *) sed -n '2,12s/^# \{0,1\}//p' "${BASH_SOURCE[0]}" >&2; exit 2 ;;
+      *) sed -n '2,13s/^# \{0,1\}//p' "${BASH_SOURCE[0]}" >&2; exit 2 ;;
     esac
     shift
   done
@@ -113,9 +114,9 @@ main() {
       failed=$((failed + 1))
     else
       go_sources_are_clean || failed=$((failed + 1))
-      if [ "$bench" = yes ]; then
-        suite bench bench
-        sed -n '/^| /p' "$logs/suite-bench.log"
+      if [ -n "$bench" ]; then
+        suite "$bench" "$bench"
+        sed -n '/^| /p' "$logs/suite-$bench.log"
       elif [ "${#suites[@]}" -eq 0 ] && [ "${#loads[@]}" -eq 0 ]; then
         suite load-unit load
         for directory in "$sluice_root"/e2e/suites/*/; do suites+=("$(basename "$directory")"); done

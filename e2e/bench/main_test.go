@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"os"
 	"strconv"
-	"sync"
 	"testing"
 	"time"
 
@@ -23,38 +22,9 @@ import (
 // parallelism is the controller's number of requests at a time.
 const parallelism = 50
 
-// table collects the rows that are printed at the end.
-var table [][2]string
-
-func report(what, format string, arguments ...any) {
-	row := [2]string{what, fmt.Sprintf(format, arguments...)}
-	fmt.Printf("%s: %s\n", row[0], row[1]) // at once, in case that the rest does not end well
-	table = append(table, row)
-}
-
 // The controller starts as a follower: it serves webhooks, and changes nothing until it may lead.
 func TestMain(m *testing.M) {
-	harness.Main(printer{m}, harness.Options{Suite: "bench", Nodes: 1, Audit: true, Follower: true})
-}
-
-// printer prints the table after the tests.
-type printer struct{ m *testing.M }
-
-func (p printer) Run() int {
-	code := p.m.Run()
-	fmt.Printf("\n| %-80s | %-44s |\n| %s | %s |\n", "measured", "result", dashes(80), dashes(44))
-	for _, row := range table {
-		fmt.Printf("| %-80s | %-44s |\n", row[0], row[1])
-	}
-	return code
-}
-
-func dashes(count int) string {
-	line := make([]byte, count)
-	for i := range line {
-		line[i] = '-'
-	}
-	return string(line)
+	harness.Main(harness.Printer{M: m}, harness.Options{Suite: "bench", Nodes: 1, Audit: true, Follower: true})
 }
 
 // size is a number of objects; an environment variable makes a quick run smaller.
@@ -71,33 +41,12 @@ func size(t *testing.T, variable string, usual int) int {
 	return number
 }
 
-// each calls the function for 0 .. count-1 from as many goroutines as the controller has requests.
+func report(what, format string, arguments ...any) { harness.Report(what, format, arguments...) }
+
+// each calls the function from as many goroutines as the controller has requests.
 func each(t *testing.T, count int, do func(i int) error) {
 	t.Helper()
-	numbers, failed := make(chan int), make(chan error, parallelism)
-	var workers sync.WaitGroup
-	for range parallelism {
-		workers.Go(func() {
-			for i := range numbers {
-				if err := do(i); err != nil {
-					select {
-					case failed <- err:
-					default:
-					}
-				}
-			}
-		})
-	}
-	for i := range count {
-		numbers <- i
-	}
-	close(numbers)
-	workers.Wait()
-	select {
-	case err := <-failed:
-		t.Fatal(err)
-	default:
-	}
+	harness.Each(t, count, parallelism, do)
 }
 
 func patchStatus(ctx context.Context, kind schema.GroupVersionKind, namespace, name, patch string) error {
@@ -128,23 +77,9 @@ spec:
 
 func now() string { return time.Now().UTC().Format(time.RFC3339) }
 
-// lead restarts the controller and waits until it leads.
 func lead(t *testing.T) {
 	t.Helper()
-	c := harness.Shared
-	c.Controller().Kill()
-	if err := c.ReleaseLease(); err != nil {
-		t.Fatal(err)
-	}
-	if err := c.Controller().Start(); err != nil {
-		t.Fatal(err)
-	}
-	harness.Eventually(t, "the controller leads", func() error {
-		if !c.Controller().Leading() {
-			return harness.ErrNotYet
-		}
-		return nil
-	})
+	harness.Shared.Lead(t)
 }
 
 // follow restarts the controller so that it only serves webhooks.

@@ -389,9 +389,12 @@ class Scheduler {
       if (back) {
         TellOfWholeScan(decision);
         // Nothing happened: the same question has the same answer. Who defends had looked at all
-        // flavors before; others look at the rest of them first.
-        const bool same = !Within(changed, decision.info->cluster_queue) &&
-                          (defending.contains(key) || !decision.requeue.untried_flavors);
+        // flavors before; others, if there is no room, look at the rest of them first.
+        const bool scans = decision.requeue.untried_flavors && !defending.contains(key) &&
+                           (decision.requeue.reason == RequeueReason::kNoFit ||
+                            decision.requeue.reason == RequeueReason::kPreemptionNoCandidates) &&
+                           ++scans_[key] < kMostScans;
+        const bool same = !Within(changed, decision.info->cluster_queue) && !scans;
         decision.requeue.hold =
             same || decision.requeue.reason == RequeueReason::kPendingPreemption;
         queues_.Requeue(key, decision.requeue, now_);  // one behind a head was not popped
@@ -532,6 +535,9 @@ class Scheduler {
   absl::btree_set<std::string> blocked_;  // with backfill, and a head that waits
   size_t admissions_ = 0;
   std::vector<Decision> all_;
+  // How often a scan of flavors went on though nothing had happened; no queue has more flavors.
+  static constexpr int kMostScans = 64;
+  absl::btree_map<ObjectKey, int> scans_;
   absl::btree_map<ObjectKey, size_t> last_;  // position of the workload's newest decision
   absl::btree_map<ObjectKey, std::vector<Decision::Victim>> issued_;  // by preemptor
 };

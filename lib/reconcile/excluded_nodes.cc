@@ -61,9 +61,9 @@ int64_t PodsOn(const Requests& free, const Requests& per_pod) {
 void SubtractUsage(const state::World& world, absl::btree_map<std::string, Requests>& free) {
   const topology::Inventory& inventory = world.topology()->inventory();
   for (const auto& [key, workload] : world.workloads().all()) {
-    const topology::WorkloadUsage* usage = inventory.FindWorkload(key.ToString());
-    if (usage == nullptr) continue;
-    for (const topology::PodSetUsage& pod_set : *usage) {
+    const topology::Booking* booking = inventory.FindWorkload(key.ToString());
+    if (booking == nullptr) continue;
+    for (const topology::PodSetUsage& pod_set : booking->usage()) {
       for (const topology::AssignedDomain& domain : pod_set.assignment.domains) {
         if (domain.values.empty()) continue;
         const auto host = free.find(domain.values.back());

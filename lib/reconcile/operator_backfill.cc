@@ -13,6 +13,7 @@ bool Says(const api::Workload& workload, const std::optional<admission::Reservat
   if (!reservation) return !admission::ShowsReservation(workload);
   api::Workload conditions;
   conditions.status.conditions = workload.status.conditions;
+  conditions.metadata.generation = workload.metadata.generation;
   return !admission::SetReserved(conditions, *reservation, now);
 }
 

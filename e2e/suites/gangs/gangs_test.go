@@ -213,6 +213,49 @@ func TestNeverPreempts(t *testing.T) {
 	}
 }
 
+// TestNeverPreemptsOnItsOwn: a Job with spec.scheduling of its own, and one that wants no gang, have no
+// pods where the Job controller's PodGroup is refused; one of ours says the same, and the class.
+func TestNeverPreemptsOnItsOwn(t *testing.T) {
+	t.Parallel()
+	c := harness.Shared
+	p := newPool(t, "8")
+	class := c.MustCreate(t, harness.Parsef("{apiVersion: scheduling.k8s.io/v1, kind: PriorityClass, metadata: {name: %s}, value: 60, preemptionPolicy: Never}", harness.Name("polite"))).GetName()
+	for _, row := range []struct {
+		mode, minimum string
+		scheduling    map[string]any
+	}{
+		{"PodGroup", "2", map[string]any{"schedulingPolicy": map[string]any{"gang": map[string]any{"minCount": int64(2)}}}},
+		{"BasicPodGroup", "", nil},
+	} {
+		name := harness.Name("own")
+		object := harness.Job{Name: name, Namespace: p.Namespace, Queue: p.Local, Pods: 3, PriorityClass: class}.Object()
+		if row.scheduling != nil {
+			harness.Set(object, row.scheduling, "spec", "scheduling")
+		}
+		// The webhooks learn of a new class by a watch, so ask until they know it.
+		harness.Eventually(t, "the class is known", func() error {
+			client, err := c.Resource(harness.JobKind, p.Namespace)
+			if err != nil {
+				return err
+			}
+			tried, err := client.Create(t.Context(), object, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+			if err == nil && tried.GetAnnotations()["sluice.dev/gang-mode"] != row.mode {
+				err = fmt.Errorf("its annotations are %v", tried.GetAnnotations())
+			}
+			return err
+		})
+		job := c.MustCreate(t, object)
+		p.expectBound(t, name, 3)
+		group := c.Get(t, groupKind, p.Namespace, harness.Field(job, "spec", "template", "spec", "schedulingGroup", "podGroupName"))
+		if have := harness.Field(group, "spec", "preemptionPolicy"); have != "Never" {
+			t.Errorf("preemptionPolicy is %q", have)
+		}
+		if have := harness.Field(group, "spec", "schedulingPolicy", "gang", "minCount"); have != row.minimum {
+			t.Errorf("minCount is %q, want %q", have, row.minimum)
+		}
+	}
+}
+
 // TestElastic: what an elastic gang grows by is placed as a whole, and what runs runs on meanwhile.
 func TestElastic(t *testing.T) {
 	t.Parallel()
@@ -254,6 +297,47 @@ func TestElastic(t *testing.T) {
 	}
 	p.node(t, "1")
 	p.expectBound(t, name, 4)
+}
+
+// TestElasticRepair: a pod of an elastic gang is replaced while others wait for the quota of a larger size.
+func TestElasticRepair(t *testing.T) {
+	t.Parallel()
+	c := harness.Shared
+	p := newPool(t, "2", "2")
+	c.MustPatch(t, harness.Kueue("ClusterQueue"), "", p.Cluster, fmt.Sprintf(
+		`{"spec":{"resourceGroups":[{"coveredResources":["cpu"],"flavors":[{"name":%q,"resources":[{"name":"cpu","nominalQuota":"5"}]}]}]}}`, p.Flavor))
+	name := harness.Name("gang")
+	object := harness.Job{Name: name, Namespace: p.Namespace, Queue: p.Local, Pods: 4}.Object()
+	harness.Set(object, int64(20), "spec", "completions")
+	object.SetAnnotations(map[string]string{"sluice.dev/native-gang": "true", "kueue.x-k8s.io/elastic-job": "true"})
+	c.MustCreate(t, object)
+	p.expectBound(t, name, 4)
+	c.MustPatch(t, harness.JobKind, p.Namespace, name, `{"spec":{"parallelism":6}}`)
+	harness.Eventually(t, "six pods are there", func() error {
+		if all, bound := p.pods(t, name); all != 6 || bound != 4 {
+			return fmt.Errorf("%d are, %d bound", all, bound)
+		}
+		return nil
+	})
+	pods, err := c.List(t.Context(), podKind, p.Namespace, "batch.kubernetes.io/job-name="+name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	lost := ""
+	for i := range pods {
+		if harness.Field(&pods[i], "spec", "nodeName") != "" {
+			lost = pods[i].GetName()
+		}
+	}
+	c.Kubectl(t, "delete", "pod", "--namespace", p.Namespace, lost, "--force", "--grace-period=0")
+	c.ExpectEvent(t, p.Namespace, "Job", name, "GrowthPutOff")
+	c.ExpectEvent(t, p.Namespace, "Job", name, "GrowthResumed")
+	harness.Eventually(t, "four pods run again, and two wait", func() error {
+		if all, bound := p.pods(t, name); all != 6 || bound != 4 {
+			return fmt.Errorf("%d are, %d bound", all, bound)
+		}
+		return nil
+	})
 }
 
 // TestNeverInterleaved: of two gangs that want the same nodes one runs whole, then the other.
