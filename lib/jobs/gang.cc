@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <charconv>
-#include <string_view>
 
 #include "api/codec.h"
 #include "api/names.h"
@@ -74,26 +73,6 @@ std::optional<int32_t> ExplicitMinCount(const api::Job& job) {
 std::optional<int32_t> DeclaredMinimum(const api::Job& job) {
   if (const auto partial = MinParallelism(job)) return partial;
   return GangOf(job).minimum;
-}
-
-std::optional<GrowthPutOff> GrowthPutOffOf(const api::Job& job) {
-  const std::string text = job.metadata.Annotation(kGrowthPutOff);
-  GrowthPutOff put_off;
-  const char* const end = text.data() + text.size();
-  const auto runs = std::from_chars(text.data(), end, put_off.runs);
-  constexpr std::string_view kOf = " of ";
-  if (runs.ec != std::errc() || !std::string_view(runs.ptr, end).starts_with(kOf)) {
-    return std::nullopt;
-  }
-  const auto wanted = std::from_chars(runs.ptr + kOf.size(), end, put_off.wanted);
-  const bool sound = wanted.ec == std::errc() && wanted.ptr == end && put_off.runs >= 1 &&
-                     put_off.wanted > put_off.runs;
-  if (!sound || job.spec.parallelism.value_or(1) != put_off.runs) return std::nullopt;
-  return put_off;
-}
-
-std::string GrowthPutOffText(const GrowthPutOff& put_off) {
-  return fmt::format("{} of {}", put_off.runs, put_off.wanted);
 }
 
 std::optional<OnGangBroken> ParseOnGangBroken(const std::string& text) {

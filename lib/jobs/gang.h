@@ -61,19 +61,6 @@ std::optional<int32_t> ExplicitMinCount(const api::Job& job);
 // minimum of a gang that is the user's own; nullopt: nothing below all pods.
 std::optional<int32_t> DeclaredMinimum(const api::Job& job);
 
-// Written on an elastic Job whose gang lost a pod while others wait for the quota of a larger size:
-// "8 of 10" runs 8 pods until the gang is whole again, and wants 10. While a member has a
-// scheduling gate kube-scheduler places no other one, so those that wait have to go for that time.
-inline constexpr char kGrowthPutOff[] = "sluice.dev/growth-put-off";
-struct GrowthPutOff {
-  int32_t runs = 0;
-  int32_t wanted = 0;
-  bool operator==(const GrowthPutOff&) const = default;
-};
-// nullopt when nothing is put off, or the user has changed the parallelism since.
-std::optional<GrowthPutOff> GrowthPutOffOf(const api::Job& job);
-std::string GrowthPutOffText(const GrowthPutOff& put_off);
-
 enum class OnGangBroken { kRepair, kRequeue, kShrink, kIgnore };
 // nullopt for a text that is none of the four; an empty one is Repair.
 std::optional<OnGangBroken> ParseOnGangBroken(const std::string& text);

@@ -2,8 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-
 #include "admission/conditions.h"
 #include "admission/pods_ready.h"
 #include "api/codec.h"
@@ -24,6 +22,9 @@ constexpr char kWhole[] = "Whole";
 constexpr char kShrunk[] = "Shrunk";
 constexpr char kPodsMissing[] = "PodsMissing";
 constexpr char kNotRunning[] = "NotRunning";
+// Counts of pods that end and start are not written at one instant; what is gone after this time is
+// missing.
+constexpr absl::Duration kSettleTime = absl::Seconds(5);
 // The pause before a gang that did not start whole is tried again, as where readiness is awaited.
 constexpr admission::RequeueBackoff kPause = {60, 3600};
 
@@ -129,13 +130,6 @@ bool WasWhole(const api::Workload& workload, absl::Time now) {
   const Condition* intact = Intact(workload);
   return intact != nullptr && intact->reason != kNotRunning &&
          intact->last_transition_time.value_or(absl::InfinitePast()) >= AdmittedAt(workload, now);
-}
-
-absl::Time NotWholeSince(const api::Workload& workload, absl::Time now) {
-  const Condition* intact = Intact(workload);
-  if (intact == nullptr) return AdmittedAt(workload, now);
-  if (intact->status != ConditionStatus::kFalse) return now;
-  return std::max(intact->last_transition_time.value_or(now), AdmittedAt(workload, now));
 }
 
 bool WatchGang(const state::World& world, const api::Workload& workload, const GangState& gang,

@@ -34,11 +34,6 @@ struct GangState {
 
 // It was whole at some time since the last admission.
 bool WasWhole(const api::Workload& workload, absl::Time now);
-// Since when it has not been whole, of one that is not; now, when nobody has noted that yet.
-absl::Time NotWholeSince(const api::Workload& workload, absl::Time now);
-// Counts of pods that end and start are not written at one instant; what is gone after this time is
-// missing.
-inline constexpr absl::Duration kSettleTime = absl::Seconds(5);
 // Of a gang that may run.
 bool WatchGang(const state::World& world, const api::Workload& workload, const GangState& gang,
                absl::Time now, Plan& plan);

@@ -10,7 +10,6 @@
 #include "jobs/job_kind.h"
 #include "preemption/checkpoint.h"
 #include "reconcile/checkpoint.h"
-#include "reconcile/job_child.h"
 #include "reconcile/job_gang.h"
 #include "reconcile/job_slices.h"
 #include "reconcile/reconcilers.h"
@@ -22,6 +21,9 @@ namespace {
 using api::ConditionStatus;
 using api::Json;
 using jobs::BatchJob;
+
+// Owners are followed at most this far up.
+constexpr int kMaxOwnerDepth = 10;
 
 bool Has(const api::Workload& workload, const char* condition) {
   return api::IsTrue(workload.status.conditions, condition);
@@ -61,16 +63,12 @@ class JobPass {
       return std::move(plan_);
     }
     pod_sets_ = *std::move(pod_sets);
-    if (const auto put_off = jobs::GrowthPutOffOf(job_); put_off && elastic_) {
-      pod_sets_.front().count =
-          std::min(put_off->wanted, job_.spec.completions.value_or(put_off->wanted));
-    }
     if (prebuilt_.empty() ? EnsureWorkload() : FindPrebuilt()) return std::move(plan_);
     if (workload_ != nullptr && world_.IsAssumed(workload_->metadata.Key())) {
       return std::move(plan_);  // its reply comes soon
     }
     if (WorkloadEnded() || JobEnded() || NoWorkload() || SyncFromJob() || Checkpoints() ||
-        Growth() || Reclaimable() || PodsReady() || Evicted()) {
+        Reclaimable() || PodsReady() || Evicted()) {
       return std::move(plan_);
     }
     StartOrStop();
@@ -369,12 +367,6 @@ class JobPass {
                                  "Updated Workload: " + workload.metadata.Key().ToString()));
   }
 
-  bool Growth() {
-    if (!elastic_) return false;
-    const bool waits = workload_ != running_ && !Has(*workload_, api::kEvicted);
-    return gang_.PutOffGrowth(running_.get(), waits ? workload_.get() : nullptr, plan_);
-  }
-
   bool Reclaimable() {
     if (!world_.settings().gates.Enabled("ReclaimablePods")) return false;
     std::optional<Json> status = ReclaimableStatus(*workload_, BatchJob::Reclaimable(job_));
@@ -526,6 +518,51 @@ Plan Finalize(const state::World& world, const ObjectKey& key, absl::Time now) {
       RemoveFinalizer(plan, *workload);
     }
   }
+  return plan;
+}
+
+// The topmost Job above this one that is managed; nullptr when this one is at the top.
+std::shared_ptr<const api::Job> ManagedAncestor(const state::World& world, const api::Job& job,
+                                                bool& too_deep) {
+  std::shared_ptr<const api::Job> ancestor;
+  const api::OwnerReference* owner = job.metadata.Controller();
+  for (int depth = 0; owner != nullptr && owner->kind == BatchJob::kKind; ++depth) {
+    if (depth > kMaxOwnerDepth) {
+      too_deep = true;
+      return nullptr;
+    }
+    const auto parent = world.jobs().Find({job.metadata.ns, owner->name});
+    if (parent == nullptr || parent->metadata.uid != owner->uid) break;
+    if (world.settings().manage_jobs_without_queue_name || !QueueName(*parent).empty()) {
+      ancestor = parent;
+    }
+    owner = parent->metadata.Controller();
+  }
+  return ancestor;
+}
+
+// A child runs only while its ancestor's Workload is admitted; the parent's controller starts it.
+Plan ReconcileChild(const state::World& world, const api::Job& job, const api::Job& ancestor) {
+  Plan plan;
+  if (BatchJob::Finished(job) || job.spec.suspend.value_or(false)) return plan;
+  std::shared_ptr<const api::Workload> newest;
+  for (const ObjectKey& key :
+       world.WorkloadsOwnedBy(job.metadata.ns, BatchJob::kKind, ancestor.metadata.name)) {
+    const auto workload = world.workloads().Find(key);
+    if (workload == nullptr || Has(*workload, api::kFinished)) continue;
+    if (newest == nullptr ||
+        workload->metadata.creation_timestamp > newest->metadata.creation_timestamp) {
+      newest = workload;
+    }
+  }
+  const bool may_run =
+      newest != nullptr && (Has(*newest, api::kAdmitted) ||
+                            (IsElastic(world, ancestor.metadata) && !Has(*newest, api::kEvicted)));
+  if (may_run) return plan;
+  Json body = Json::MakeObject();
+  body["spec"].Set("suspend", true);
+  plan.Add(JobPatchAction(job, {"", std::move(body)}))
+      .notes.push_back(JobNote(job, false, "Suspended", "Kueue managed child job suspended"));
   return plan;
 }
 

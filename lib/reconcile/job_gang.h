@@ -43,9 +43,6 @@ class JobGang {
   bool Watch(const api::Workload& workload, Plan& plan) const;
   // Before pods of an elastic Job are let go. True when something has to happen first.
   bool Grow(const api::Workload& slice, Plan& plan) const;
-  // Pods of the slice that runs are missing, and those that wait for `waiting` (nullptr: none do)
-  // are in the way of their replacements; or that is over. True when a write was planned.
-  bool PutOffGrowth(const api::Workload* running, const api::Workload* waiting, Plan& plan) const;
   // It was whole, has shrunk, and what runs is enough.
   bool Enough(const api::Workload& workload) const;
   // Of a Job that gave its quota back.
@@ -55,7 +52,6 @@ class JobGang {
   bool IsGang() const;
   bool JobControllerIsRefused() const;
   int32_t Minimum(int32_t live) const;
-  bool MissesPods(const api::Workload& workload, Plan& plan) const;
   int32_t Live(const api::Workload& workload) const;
   GangState State(const api::Workload& workload) const;
   bool KeepMinimum(const api::Workload& workload, Plan& plan) const;

@@ -4,7 +4,6 @@
 
 #include "api/names.h"
 #include "jobs/construct.h"
-#include "jobs/gang.h"
 #include "jobs/job_kind.h"
 #include "reconcile/job_gang.h"
 #include "reconcile/job_slices.h"
@@ -70,18 +69,6 @@ std::optional<Json> UngatePatch(const state::SlicePod& pod, const api::Workload&
   return body;
 }
 
-// Pods that wait are about to go, so that others can be replaced. kube-scheduler does not look
-// again at a gang when a member with a gate goes: what is let go must be let go after that.
-bool MoreThanPutOff(const api::Job& job, const std::vector<state::SlicePodPtr>& pods,
-                    const std::map<std::string, int64_t>& room) {
-  if (!jobs::GrowthPutOffOf(job)) return false;
-  int64_t left = 0;
-  for (const auto& [pod_set, count] : room) left += count;
-  return std::count_if(pods.begin(), pods.end(), [](const state::SlicePodPtr& pod) {
-           return !pod->ended && pod->Gated();
-         }) > left;
-}
-
 }  // namespace
 
 void UngatePods(const state::World& world, const api::Job& job, absl::Time now, Plan& plan) {
@@ -98,8 +85,7 @@ void UngatePods(const state::World& world, const api::Job& job, absl::Time now, 
   const bool any = std::any_of(pods.begin(), pods.end(), [&](const state::SlicePodPtr& pod) {
     return !pod->ended && pod->Gated() && room[pod->pod_set] > 0;
   });
-  if (!any || MoreThanPutOff(job, pods, room)) return;
-  if (JobGang(world, job, now).Grow(*slice, plan)) return;
+  if (!any || JobGang(world, job, now).Grow(*slice, plan)) return;
   for (const state::SlicePodPtr& pod : pods) {
     if (pod->ended || !pod->Gated() || room[pod->pod_set] <= 0) continue;
     std::optional<Json> body = UngatePatch(*pod, *slice);

@@ -131,19 +131,6 @@ TEST_CASE("The PodGroup of a gang") {
   CHECK(basic.Find("spec", "schedulingConstraints", "topology")->AsArray().size() == 1);
 }
 
-TEST_CASE("What is put off is written on the Job, and void when the user changes its size") {
-  api::Job job = build::Job("a").Parallelism(8).Completions(40);
-  CHECK(GrowthPutOffOf(job) == std::nullopt);
-  job.metadata.annotations[kGrowthPutOff] = GrowthPutOffText({8, 10});
-  CHECK(GrowthPutOffOf(job) == GrowthPutOff{8, 10});
-  for (const char* text :
-       {"8", "8 of", "8 of x", "8 of 10 pods", "8 of 8", "0 of 4", "9 of 10", ""}) {
-    INFO(text);
-    job.metadata.annotations[kGrowthPutOff] = text;
-    CHECK(GrowthPutOffOf(job) == std::nullopt);
-  }
-}
-
 TEST_CASE("A gang that the user asked for keeps its minimum in a PodGroup of ours") {
   api::Job job = WithMode(kModePodGroup);
   SetGang(job, 3);

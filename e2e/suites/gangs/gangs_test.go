@@ -299,47 +299,6 @@ func TestElastic(t *testing.T) {
 	p.expectBound(t, name, 4)
 }
 
-// TestElasticRepair: a pod of an elastic gang is replaced while others wait for the quota of a larger size.
-func TestElasticRepair(t *testing.T) {
-	t.Parallel()
-	c := harness.Shared
-	p := newPool(t, "2", "2")
-	c.MustPatch(t, harness.Kueue("ClusterQueue"), "", p.Cluster, fmt.Sprintf(
-		`{"spec":{"resourceGroups":[{"coveredResources":["cpu"],"flavors":[{"name":%q,"resources":[{"name":"cpu","nominalQuota":"5"}]}]}]}}`, p.Flavor))
-	name := harness.Name("gang")
-	object := harness.Job{Name: name, Namespace: p.Namespace, Queue: p.Local, Pods: 4}.Object()
-	harness.Set(object, int64(20), "spec", "completions")
-	object.SetAnnotations(map[string]string{"sluice.dev/native-gang": "true", "kueue.x-k8s.io/elastic-job": "true"})
-	c.MustCreate(t, object)
-	p.expectBound(t, name, 4)
-	c.MustPatch(t, harness.JobKind, p.Namespace, name, `{"spec":{"parallelism":6}}`)
-	harness.Eventually(t, "six pods are there", func() error {
-		if all, bound := p.pods(t, name); all != 6 || bound != 4 {
-			return fmt.Errorf("%d are, %d bound", all, bound)
-		}
-		return nil
-	})
-	pods, err := c.List(t.Context(), podKind, p.Namespace, "batch.kubernetes.io/job-name="+name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	lost := ""
-	for i := range pods {
-		if harness.Field(&pods[i], "spec", "nodeName") != "" {
-			lost = pods[i].GetName()
-		}
-	}
-	c.Kubectl(t, "delete", "pod", "--namespace", p.Namespace, lost, "--force", "--grace-period=0")
-	c.ExpectEvent(t, p.Namespace, "Job", name, "GrowthPutOff")
-	c.ExpectEvent(t, p.Namespace, "Job", name, "GrowthResumed")
-	harness.Eventually(t, "four pods run again, and two wait", func() error {
-		if all, bound := p.pods(t, name); all != 6 || bound != 4 {
-			return fmt.Errorf("%d are, %d bound", all, bound)
-		}
-		return nil
-	})
-}
-
 // TestNeverInterleaved: of two gangs that want the same nodes one runs whole, then the other.
 func TestNeverInterleaved(t *testing.T) {
 	for _, form := range forms {
