@@ -152,8 +152,9 @@ void BackfillPass::ListPlaces() {
   nodes_.emplace(*snapshot_.topology);
   for (const auto& [name, queue] : snapshot_.cluster_queues) {
     for (const ReservedWorkload* one : snapshot_.reserved.Of(name)) {
-      if (const auto* usage = places_.UsageOf(*one))
-        nodes_->AddRunning(DeadlineOf(*one), usage->usage());
+      if (const auto* booking = places_.UsageOf(*one)) {
+        nodes_->AddRunning(DeadlineOf(*one), *booking);
+      }
     }
   }
   for (const absl::Time at : nodes_->Endings()) profile_.AddInstant(at);
@@ -346,7 +347,7 @@ void BackfillPass::Started(const Candidate& candidate, const CellAmounts& usage)
   if (!nodes_) return;
   const ReservedWorkload* started = snapshot_.reserved.Find(item.info->Key());
   const auto* places = started == nullptr ? nullptr : places_.UsageOf(*started);
-  if (places != nullptr) nodes_->AddRunning(item.ends_at, places->usage());
+  if (places != nullptr) nodes_->AddRunning(item.ends_at, *places);
 }
 
 void BackfillPass::Refused(const Candidate& candidate) {

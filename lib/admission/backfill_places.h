@@ -10,14 +10,14 @@
 // and is reserved); nothing is looked up again that was once.
 //
 //   BackfillPlaces places(*snapshot.topology);
-//   places.AddRunning(deadline, usage);           // all that hold places
+//   places.AddRunning(deadline, booking);         // all that hold places
 //   { const auto look = places.LookAt(from, until); ... ask a Placer ... }
 //   places.Reserve(usage, from, until);
 #pragma once
 
 #include <absl/time/time.h>
 
-#include <utility>
+#include <memory>
 #include <vector>
 
 #include "topology/inventory.h"
@@ -31,28 +31,16 @@ class BackfillPlaces {
   BackfillPlaces& operator=(const BackfillPlaces&) = delete;
 
   // Holds places in the inventory until that time, InfiniteFuture: for ever.
-  void AddRunning(absl::Time end, const topology::WorkloadUsage& usage);
+  void AddRunning(absl::Time end, const topology::Booking& booking);
   // Takes places from then on until that time.
   void Reserve(const topology::WorkloadUsage& usage, absl::Time from, absl::Time until);
 
   // The deadlines of what holds places, each once, in order; without InfiniteFuture.
   std::vector<absl::Time> Endings() const;
 
-  class Look {
-   public:
-    Look(Look&&) = default;
-    ~Look();
-    Look(const Look&) = delete;
-    Look& operator=(const Look&) = delete;
-
-   private:
-    friend class BackfillPlaces;
-    Look() = default;
-    void Apply(const std::vector<topology::LeafUsage>& usage, int64_t sign);
-    std::vector<std::pair<const topology::LeafUsage*, int64_t>> log_;
-  };
-  // Nodes without what has ended at `from`, and with all that is reserved for a part of the time
-  // until `until`.
+  // While it lives: nodes without what has ended at `from`, and with all that is reserved for a
+  // part of the time until `until`.
+  using Look = std::unique_ptr<topology::Overlay>;
   Look LookAt(absl::Time from, absl::Time until) const;
   // Nodes without what has ended at that time, and without any reservation.
   Look LookWithoutReservations(absl::Time at) const;
@@ -60,12 +48,12 @@ class BackfillPlaces {
  private:
   struct Running {
     absl::Time end;
-    std::vector<topology::LeafUsage> usage;
+    topology::Booking booking;
   };
   struct Reserved {
     absl::Time from;
     absl::Time until;
-    std::vector<topology::LeafUsage> usage;
+    topology::Booking booking;
   };
 
   topology::Inventory& inventory_;
