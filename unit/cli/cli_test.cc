@@ -6,23 +6,10 @@
 #include <sstream>
 
 #include "unit/catch.h"
+#include "unit/cli/call.h"
 
 namespace sluice::cli {
 namespace {
-
-struct Outcome {
-  int code;
-  std::string out;
-  std::string err;
-};
-
-Outcome Call(std::vector<const char*> arguments) {
-  arguments.insert(arguments.begin(), "kubectl-sluice");
-  std::ostringstream out;
-  std::ostringstream err;
-  const int code = Run(static_cast<int>(arguments.size()), arguments.data(), out, err);
-  return {code, out.str(), err.str()};
-}
 
 TEST_CASE("simulate plays a scenario that ships with the project") {
   const Outcome outcome =
@@ -151,7 +138,7 @@ TEST_CASE("simulate reads a log in the Standard Workload Format") {
 
 TEST_CASE("wrong options of simulate are told by their names") {
   const char* example = SLUICE_SOURCE_DIR "/examples/simulate";
-  const auto error = [&](std::vector<const char*> options) {
+  const auto error = [&](std::vector<std::string> options) {
     options.insert(options.begin(), {"simulate", example});
     const Outcome outcome = Call(options);
     CHECK(outcome.code == 2);

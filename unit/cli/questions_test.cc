@@ -4,27 +4,12 @@
 #include <vector>
 
 #include "api/json.h"
-#include "cli/cli.h"
 #include "cli/objects.h"
 #include "unit/catch.h"
+#include "unit/cli/call.h"
 
 namespace sluice::cli {
 namespace {
-
-struct Outcome {
-  int code;
-  std::string out;
-  std::string err;
-};
-
-Outcome Call(std::vector<std::string> arguments, bool terminal = false) {
-  std::vector<const char*> argv = {"kubectl-sluice"};
-  for (const std::string& argument : arguments) argv.push_back(argument.c_str());
-  std::ostringstream out;
-  std::ostringstream err;
-  const int code = Run(static_cast<int>(argv.size()), argv.data(), out, err, terminal);
-  return {code, out.str(), err.str()};
-}
 
 constexpr char kCluster[] = R"(apiVersion: v1
 kind: List

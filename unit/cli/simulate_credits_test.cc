@@ -5,26 +5,11 @@
 #include <string>
 #include <vector>
 
-#include "cli/cli.h"
 #include "unit/catch.h"
+#include "unit/cli/call.h"
 
 namespace sluice::cli {
 namespace {
-
-struct Outcome {
-  int code;
-  std::string out;
-  std::string err;
-};
-
-Outcome Call(std::vector<std::string> arguments) {
-  std::vector<const char*> argv = {"kubectl-sluice"};
-  for (const std::string& argument : arguments) argv.push_back(argument.c_str());
-  std::ostringstream out;
-  std::ostringstream err;
-  const int code = Run(static_cast<int>(argv.size()), argv.data(), out, err, false);
-  return {code, out.str(), err.str()};
-}
 
 // Two teams and a pool between them; the accounts say what each has banked.
 std::string Dump() {

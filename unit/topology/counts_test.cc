@@ -5,33 +5,15 @@
 
 #include <fmt/format.h>
 
-#include <cstdlib>
-#include <random>
-
 #include "topology/journal.h"
 #include "unit/catch.h"
+#include "unit/topology/dice.h"
 #include "unit/topology/lab.h"
 
 namespace sluice::topology {
 namespace {
 
 constexpr int64_t kHosts = 12;
-
-int64_t FromEnvironment(const char* name, int64_t otherwise) {
-  const char* text = std::getenv(name);
-  return text == nullptr ? otherwise : std::atoll(text);
-}
-
-class Dice {
- public:
-  explicit Dice(uint64_t seed) : engine_(seed) {}
-  int64_t Roll(int64_t from, int64_t to) {
-    return from + static_cast<int64_t>(engine_() % static_cast<uint64_t>(to - from + 1));
-  }
-
- private:
-  std::mt19937_64 engine_;
-};
 
 std::string HostAt(int64_t index) { return fmt::format("h{:02}", index); }
 

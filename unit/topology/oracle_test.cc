@@ -4,13 +4,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <functional>
 #include <map>
-#include <random>
 #include <set>
 
 #include "unit/catch.h"
+#include "unit/topology/dice.h"
 #include "unit/topology/lab.h"
 
 namespace sluice::topology {
@@ -30,17 +29,6 @@ struct Question {
   std::optional<int64_t> leader;
   Options options;
   Spreading spreading = Spreading::kPack;
-};
-
-class Dice {
- public:
-  explicit Dice(uint64_t seed) : engine_(seed) {}
-  int64_t Roll(int64_t from, int64_t to) {
-    return from + static_cast<int64_t>(engine_() % static_cast<uint64_t>(to - from + 1));
-  }
-
- private:
-  std::mt19937_64 engine_;
 };
 
 const std::vector<std::string> kLevels = {"block", "rack", kHostname};
@@ -237,11 +225,6 @@ void CheckOne(const std::vector<HostModel>& hosts, const Question& question) {
   // One domain where one is enough.
   const int lowest = LowestLevel(hosts, question);
   if (lowest >= 0 && !question.options.balanced) CHECK(DomainsUsed(hosts, pods, lowest) == 1);
-}
-
-int64_t FromEnvironment(const char* name, int64_t otherwise) {
-  const char* text = std::getenv(name);
-  return text == nullptr ? otherwise : std::stoll(text);
 }
 
 TEST_CASE("Random trees against every placement there is") {
