@@ -10,6 +10,7 @@
 #include "admission/backfill_pass.h"
 #include "admission/nominator.h"
 #include "admission/order.h"
+#include "admission/still_refused.h"
 #include "quota/overlay.h"
 
 namespace sluice::admission {
@@ -288,11 +289,15 @@ const quota::Node* RootOf(const Snapshot& snapshot, const std::string& cluster_q
 class Scheduler {
  public:
   Scheduler(Snapshot& snapshot, queueing::QueueManager& queues, absl::Time now,
-            Reservations* reservations)
+            Reservations* reservations, absl::Duration recheck)
       : snapshot_(snapshot),
         queues_(queues),
         now_(now),
         reservations_(reservations),
+        pass_over_{[&snapshot](const queueing::WorkloadInfo& info) {
+                     return StillRefused(snapshot, info);
+                   },
+                   recheck},
         not_ready_(snapshot.not_ready),
         places_(snapshot, now) {
     snapshot.history.SetNow(now);
@@ -300,7 +305,8 @@ class Scheduler {
 
   std::vector<Decision> Run(size_t max_admissions) {
     while (admissions_ < max_admissions) {
-      std::vector<WorkloadInfoPtr> heads = queues_.Heads(now_);
+      std::vector<WorkloadInfoPtr> heads =
+          queues_.Heads(now_, pass_over_.recheck > absl::ZeroDuration() ? &pass_over_ : nullptr);
       if (!heads.empty()) {
         OneCycle(heads);
       } else if (!blocked_.empty()) {
@@ -529,6 +535,7 @@ class Scheduler {
   queueing::QueueManager& queues_;
   const absl::Time now_;
   Reservations* reservations_;
+  const queueing::PassOver pass_over_;
   int64_t not_ready_;
   quota::Overlay admitted_;
   Places places_;
@@ -553,8 +560,9 @@ std::vector<Decision> RunCycle(Snapshot& snapshot, const std::vector<WorkloadInf
 }
 
 std::vector<Decision> Schedule(Snapshot& snapshot, queueing::QueueManager& queues, absl::Time now,
-                               size_t max_admissions, Reservations* reservations) {
-  return Scheduler(snapshot, queues, now, reservations).Run(max_admissions);
+                               size_t max_admissions, Reservations* reservations,
+                               absl::Duration recheck) {
+  return Scheduler(snapshot, queues, now, reservations, recheck).Run(max_admissions);
 }
 
 }  // namespace sluice::admission

@@ -82,8 +82,11 @@ std::vector<Decision> RunCycle(Snapshot& snapshot,
 // `reservations` (may be null) receives what was computed for ClusterQueues with backfill. A
 // workload that such a reservation keeps from starting was not popped and needs no requeue; its
 // decision is kWait all the same.
+// Above zero, `recheck` says that the system is under load: classes that were refused before and
+// that StillRefused finds no better off are judged again after that time only.
 std::vector<Decision> Schedule(Snapshot& snapshot, queueing::QueueManager& queues, absl::Time now,
-                               size_t max_admissions = 1000, Reservations* reservations = nullptr);
+                               size_t max_admissions = 1000, Reservations* reservations = nullptr,
+                               absl::Duration recheck = absl::ZeroDuration());
 
 // The message of the Evicted and Preempted conditions of a victim.
 std::string PreemptionMessage(const Decision& decision, const Decision::Victim& victim,

@@ -121,6 +121,7 @@ void QueueManager::RemoveClusterQueue(const std::string& name) {
   queue.known = false;
   queue.waiting = nullptr;
   backfill_.erase(name);
+  EndRecheck(queue);
   Unblock(queue);
   RefreshReady(queue);
   DropIfUnused(name);
@@ -422,7 +423,10 @@ Place QueueManager::AddOrUpdate(WorkloadInfoPtr info, absl::Time now) {
   entry.info = std::move(info);
   Insert(entry, now);
   // What it was told before holds no more, so it is judged even where its new class has been.
-  if (matters && entry.group != nullptr) SetBlocked(queue, *entry.group->of_class, false);
+  if (matters && entry.group != nullptr) {
+    entry.group->of_class->refused = false;
+    SetBlocked(queue, *entry.group->of_class, false);
+  }
   RefreshReady(queue);
   return PlaceOf(key);
 }
@@ -443,14 +447,16 @@ void QueueManager::ReleaseDue(absl::Time now) {
   }
 }
 
-std::vector<WorkloadInfoPtr> QueueManager::Heads(absl::Time now) {
+std::vector<WorkloadInfoPtr> QueueManager::Heads(absl::Time now, const PassOver* pass_over) {
   ReleaseDue(now);
+  RecheckDue(now);
   ++cycle_;
   std::vector<WorkloadInfoPtr> heads;
   const std::vector<std::string> names(ready_.begin(), ready_.end());
   for (const std::string& name : names) {
     Queue& queue = QueueAt(name);
-    heads.push_back(Pop(queue, *queue.Top()));
+    Entry* head = pass_over == nullptr ? queue.Top() : PassOverRefused(queue, *pass_over, now);
+    if (head != nullptr) heads.push_back(Pop(queue, *head));
   }
   return heads;
 }
@@ -492,7 +498,8 @@ void QueueManager::Retry(const std::string& cluster_queue) {
 }
 
 bool QueueManager::HasHeads(absl::Time now) const {
-  return !ready_.empty() || (!due_.empty() && due_.begin()->first <= now);
+  const std::optional<absl::Time> due = NextDue();
+  return !ready_.empty() || (due && *due <= now);
 }
 
 Place QueueManager::Requeue(const ObjectKey& key, const RequeueRequest& request, absl::Time now) {
@@ -523,6 +530,7 @@ Place QueueManager::Requeue(const ObjectKey& key, const RequeueRequest& request,
     RefreshReady(queue);
   } else if (BlocksClass(request.reason) && !strict) {
     InsertActive(entry);
+    entry.group->of_class->refused = true;
     entry.group->of_class->evaluated = &entry;
     entry.group->of_class->block_reason = request.condition_reason;
     entry.group->of_class->places_matter = request.places_matter;

@@ -112,6 +112,14 @@ struct RequeueRequest {
   std::optional<ScanProgress> scan_progress{};
 };
 
+// Under load: classes that were refused before are left where they are while `still_refused` says
+// so of one of them, at most for `recheck`; then all classes of the ClusterQueue are judged again.
+// Only in BestEffortFIFO queues, as in the others nobody passes a head.
+struct PassOver {
+  std::function<bool(const WorkloadInfo&)> still_refused;
+  absl::Duration recheck;
+};
+
 struct QueueManagerOptions {
   // Gate FlavorFungibilityPreserveScanProgress. Off: an update of the object forgets its progress.
   bool preserve_scan_progress = true;
@@ -166,7 +174,7 @@ class QueueManager {
 
   // Pops the head of every active ClusterQueue that has one ready; they are in flight until Requeue
   // or Remove. Sorted by ClusterQueue.
-  std::vector<WorkloadInfoPtr> Heads(absl::Time now);
+  std::vector<WorkloadInfoPtr> Heads(absl::Time now, const PassOver* pass_over = nullptr);
   // Of those ClusterQueues that are active and have nothing in flight: pops the heads that wait and
   // that Heads therefore leaves out. They are in flight afterwards, and look at all their flavors
   // again. Sorted by ClusterQueue.
@@ -201,8 +209,10 @@ class QueueManager {
   // Set by the last Requeue of a workload that still waits.
   std::optional<ScanProgress> ProgressOf(const ObjectKey& key) const;
 
-  // The next instant at which a workload's backoff ends by time alone.
+  // The next instant at which a workload's backoff or a PassOver ends by time alone.
   std::optional<absl::Time> NextDue() const;
+  // Somebody is passed over and will be judged again by time alone.
+  bool HasRechecks() const { return !rechecks_.empty(); }
 
   PendingCounts Pending(const std::string& cluster_queue) const;
   PendingCounts PendingOfLocalQueue(const ObjectKey& local_queue) const;
@@ -253,6 +263,9 @@ class QueueManager {
   void Count(Queue& queue, const ObjectKey& local_queue, bool inadmissible, int64_t delta);
   int64_t Unblock(Queue& queue, Release release = Release::kAll);
   void ReleaseDue(absl::Time now);
+  void RecheckDue(absl::Time now);
+  Entry* PassOverRefused(Queue& queue, const PassOver& pass_over, absl::Time now);
+  void EndRecheck(Queue& queue);
   void RefreshReady(Queue& queue);
   void CheckQueue(const Queue& queue) const;
   WorkloadInfoPtr Pop(Queue& queue, Entry& entry);
@@ -268,7 +281,8 @@ class QueueManager {
   absl::btree_set<std::string> waiting_;                   // ClusterQueues whose head waits
   absl::btree_set<std::string> backfill_;                  // ClusterQueues with that option
   absl::btree_set<std::pair<absl::Time, ObjectKey>> due_;  // parked until that instant
-  uint64_t cycle_ = 0;                                     // number of calls of Heads
+  absl::btree_set<std::pair<absl::Time, std::string>> rechecks_;
+  uint64_t cycle_ = 0;  // number of calls of Heads
 };
 
 }  // namespace sluice::queueing

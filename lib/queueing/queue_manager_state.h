@@ -47,6 +47,8 @@ struct QueueManager::Group {
 struct QueueManager::Class {
   EquivalenceClass equivalence;
   bool blocked = false;
+  // It was blocked by an answer, and since then there were only releases.
+  bool refused = false;
   std::string block_reason;
   bool places_matter = true;         // to the answer that blocked it
   const Entry* evaluated = nullptr;  // while it is blocked: the one whose answer did that
@@ -79,6 +81,7 @@ struct QueueManager::Queue {
   int64_t preemptor_generation = 0;  // the one that was evaluated then
   Entry* waiting = nullptr;          // at the head, and another try would change nothing
   uint64_t released_cycle = 0;
+  std::optional<absl::Time> recheck;  // when those that were passed over are judged again
 
   bool Serves() const { return known && options.active; }
   // Sorts before all others (of its LocalQueue, where usage decides between LocalQueues).

@@ -23,8 +23,12 @@ bool ScanProgress::HasUntriedFlavors() const {
 }
 
 std::optional<absl::Time> QueueManager::NextDue() const {
-  if (due_.empty()) return std::nullopt;
-  return due_.begin()->first;
+  std::optional<absl::Time> next;
+  if (!due_.empty()) next = due_.begin()->first;
+  if (!rechecks_.empty()) {
+    next = std::min(next.value_or(absl::InfiniteFuture()), rechecks_.begin()->first);
+  }
+  return next;
 }
 
 bool QueueManager::IsPreemptor(const ObjectKey& key) const {

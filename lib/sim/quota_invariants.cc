@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "admission/still_refused.h"
 #include "api/names.h"
 #include "preemption/preemption.h"
 #include "queueing/workload_info.h"
@@ -258,6 +259,16 @@ Violations CheckPreemption(const state::World& world, const admission::Decision&
       [](const Victim& victim) { return victim.reason == preemption::Reason::kFlavorMigration; });
   if (migrates || !issued || decision.kind != admission::Decision::Kind::kPreempt) return {};
   return PreemptionCheck(world, decision).Run();
+}
+
+Violations CheckStillRefused(const admission::Snapshot& snapshot,
+                             const admission::Decision& decision) {
+  if (decision.kind != admission::Decision::Kind::kAdmit ||
+      !admission::StillRefused(snapshot, *decision.info)) {
+    return {};
+  }
+  return {fmt::format("{} was admitted, but would be passed over under load",
+                      decision.info->Key().ToString())};
 }
 
 }  // namespace sluice::sim

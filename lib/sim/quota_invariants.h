@@ -31,4 +31,8 @@ class TreeWatch {
 // be preempted by the policies of its ClusterQueue, and the last of them is not superfluous.
 Violations CheckPreemption(const state::World& world, const admission::Decision& decision);
 
+// Under load nobody who fits is passed over without being judged.
+Violations CheckStillRefused(const admission::Snapshot& snapshot,
+                             const admission::Decision& decision);
+
 }  // namespace sluice::sim

@@ -60,6 +60,9 @@ struct Simulation::Replica : state::ActionSink, reconcile::Observer {
     for (std::string& text : CheckPreemption(controller->world(), decision)) {
       sim.Violation(std::move(text));
     }
+    for (std::string& text : CheckStillRefused(controller->asked_world().snapshot(), decision)) {
+      sim.Violation(std::move(text));
+    }
   }
   void OnRejected(const state::Rejection& rejection, bool first, uint64_t /*count*/) override {
     if (first) rejections.push_back(rejection.error);
