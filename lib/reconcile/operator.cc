@@ -159,7 +159,9 @@ void Operator::OnReply(const state::Reply& reply, absl::Time now) {
     OnRefused(write, reply, now);
     return;
   }
-  failures_.erase(write.owner);
+  const bool no_effect = !write.base_version.empty() && !write.admission && !write.eviction &&
+                         write.base_version == VersionOf(reply.object);
+  if (!no_effect) failures_.erase(write.owner);
   dirty_.insert(write.owner);
   if (write.then_reserve == nullptr) {
     for (const Note& note : write.notes) Record(note, now);
@@ -178,6 +180,9 @@ void Operator::OnReply(const state::Reply& reply, absl::Time now) {
                           (!deletion || stays) && !of_deleted;
   const bool shown = has_object && !Gone(reply.object);
   if (shown) OnObject({state::ObjectEvent::Type::kUpsert, write.target.kind, reply.object}, now);
+  // Planned again from the same object it would be the same write, for ever: an apply, for
+  // example, cannot take away what another field manager owns as well.
+  if (no_effect) BlockUntilNewer(write.owner, write.target, now, NextBackoff(write.owner));
   // Whoever picks pods out of a group must see what became of those picked before.
   if (write.target.kind == api::Kind::kPod && !shown && !of_deleted) {
     BlockUntilNewer(write.owner, write.target, now, kConflictTime);
@@ -278,7 +283,8 @@ void Operator::TouchAll() {
 bool Operator::Idle() const {
   return dirty_.empty() && counts_.empty() && in_flight_.empty() && waiting_.empty() &&
          settling_.empty() && evictions_.empty() && events_.empty() && reservations_.empty() &&
-         !world_.HasReleases() && !world_.NextRelease() && second_passes_.empty();
+         !world_.HasReleases() && !world_.NextRelease() && second_passes_.empty() &&
+         !world_.queues().HasRechecks();
 }
 
 void Operator::Run(absl::Time now) {
@@ -413,6 +419,7 @@ void Operator::Send(state::Action action, const state::Ref& owner, std::vector<N
   write.gates = std::move(gates);
   write.admission = purpose == Purpose::kAdmission;
   write.eviction = purpose == Purpose::kEviction;
+  if (action.verb != state::Verb::kDelete) write.base_version = VersionOf(action.body);
   write.action = action;
   write.action.body = api::Json();
   ++busy_[write.target];

@@ -68,6 +68,9 @@ struct OperatorOptions {
   // While counts change all the time a victim of preemption has this time to end by itself. It is
   // not told when it has ended or its preemptor has found room elsewhere until then.
   absl::Duration eviction_grace = absl::Seconds(3);
+  // And who was refused and still lacks quota is judged again no more often than this. Else each
+  // workload that ends would ask all that wait in its tree of cohorts.
+  absl::Duration recheck = absl::Seconds(1);
   // Writes that only say why a Workload waits: so many at once and a second, while it is calm and
   // while it is not.
   int waiting_burst = 100;
@@ -135,14 +138,21 @@ class Operator {
     std::shared_ptr<const WaitingText> waiting;
     bool eviction = false;        // the target counts as on its way out until this is answered
     std::string deleted_version;  // of the target's deletion, if that was seen meanwhile
+    std::string base_version;     // of the target that the write was planned for, if it says so
   };
-  // A victim that is to be told.
-  struct Eviction {
+  // Why a victim has to go: one of those who decided to preempt it.
+  struct Claim {
     std::string reason;  // of the Preempted condition
     std::string message;
     Note preemptor;          // what is said on the workload that needs the room
     bool migration = false;  // to another flavor, which is no preemption
     absl::Time due = absl::InfinitePast();
+  };
+  // Several may wait for the room of the same victim. It is spared when none of them needs it any
+  // more; the first one that is due is the one that is told.
+  struct Eviction {
+    std::vector<Claim> claims;
+    const Claim* DueAt(absl::Time now) const;
   };
   // Thousands of these may wait, so the body is text until it is sent.
   struct WaitingEvent {
@@ -164,11 +174,13 @@ class Operator {
   void SayReservations(absl::Time now);
   void ReserveAfter(const InFlight& write, const api::Json& object, absl::Time now);
   void Preempt(const admission::Decision& decision, absl::Time now);
+  Claim ClaimOf(const admission::Decision& decision, const admission::Decision::Victim& victim,
+                absl::Time now);
   void SpareVictims(const admission::Decision& decision);
   absl::Time GraceOf(const ObjectKey& preemptor, absl::Time now);
-  bool IsNeeded(const ObjectKey& victim, const Eviction& eviction) const;
+  bool IsNeeded(const ObjectKey& victim, const Claim& claim) const;
   void SendEvictions(absl::Time now);
-  bool SendEviction(const ObjectKey& key, const Eviction& eviction, absl::Time now);
+  bool SendEviction(const ObjectKey& key, const Claim& claim, absl::Time now);
   void SayWhyWaiting(absl::Time now);
   void SetWaiting(const ObjectKey& key, WaitingText text, absl::Time now);
   void ForgetWaiting(const ObjectKey& key);

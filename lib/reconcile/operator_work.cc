@@ -16,9 +16,9 @@ void Operator::Admit(absl::Time now) {
   if (!world_.queues().HasHeads(now)) return;
   const size_t room = options_.max_in_flight - essential_in_flight_;
   admission::Reservations reservations;
-  const std::vector<admission::Decision> decisions =
-      admission::Schedule(world_.snapshot(), world_.queues(), now,
-                          std::min(options_.max_admissions, room), &reservations);
+  const std::vector<admission::Decision> decisions = admission::Schedule(
+      world_.snapshot(), world_.queues(), now, std::min(options_.max_admissions, room),
+      &reservations, Turbulent(now) ? options_.recheck : absl::ZeroDuration());
   for (const admission::Decision& decision : decisions) {
     if (observer_ != nullptr) observer_->OnDecision(decision, now);
     const ObjectKey key = decision.info->Key();
@@ -117,37 +117,51 @@ void Operator::ReserveAfter(const InFlight& write, const api::Json& object, absl
 void Operator::Preempt(const admission::Decision& decision, absl::Time now) {
   SpareVictims(decision);
   for (const admission::Decision::Victim& victim : decision.victims) {
-    if (victim.ongoing) continue;
     const ObjectKey key = victim.workload->Key();
-    Eviction eviction;
-    eviction.reason = preemption::ReasonName(victim.reason);
-    eviction.message = admission::PreemptionMessage(decision, victim, world_.tree());
-    eviction.preemptor = WorkloadNote(
-        *decision.info->workload, kAdmissionSource, false, "PreemptedWorkload",
-        fmt::format("Preempted workload {} (UID: {}) in ClusterQueue {} due to {}; "
-                    "preemptor priority: {}, preemptee priority: {}",
-                    key.ToString(), victim.workload->Uid(), victim.workload->cluster_queue,
-                    preemption::ReasonText(victim.reason), decision.info->priority,
-                    victim.workload->priority));
-    eviction.migration = victim.reason == preemption::Reason::kFlavorMigration;
-    if (!eviction.migration) eviction.due = GraceOf(decision.info->Key(), now);
-    world_.AssumeEviction(key);
-    evictions_.insert_or_assign(key, std::move(eviction));
+    if (victim.ongoing && !evictions_.contains(key)) continue;  // it is told already
+    const auto [eviction, added] = evictions_.try_emplace(key);
+    if (added) world_.AssumeEviction(key);
+    std::vector<Claim>& claims = eviction->second.claims;
+    const bool known = std::any_of(claims.begin(), claims.end(), [&](const Claim& claim) {
+      return claim.preemptor.key == decision.info->Key();
+    });
+    if (!known) claims.push_back(ClaimOf(decision, victim, now));
   }
 }
 
+Operator::Claim Operator::ClaimOf(const admission::Decision& decision,
+                                  const admission::Decision::Victim& victim, absl::Time now) {
+  Claim claim;
+  claim.reason = preemption::ReasonName(victim.reason);
+  claim.message = admission::PreemptionMessage(decision, victim, world_.tree());
+  claim.preemptor = WorkloadNote(
+      *decision.info->workload, kAdmissionSource, false, "PreemptedWorkload",
+      fmt::format("Preempted workload {} (UID: {}) in ClusterQueue {} due to {}; "
+                  "preemptor priority: {}, preemptee priority: {}",
+                  victim.workload->Key().ToString(), victim.workload->Uid(),
+                  victim.workload->cluster_queue, preemption::ReasonText(victim.reason),
+                  decision.info->priority, victim.workload->priority));
+  claim.migration = victim.reason == preemption::Reason::kFlavorMigration;
+  if (!claim.migration) claim.due = GraceOf(decision.info->Key(), now);
+  return claim;
+}
+
 // Victims of an earlier decision about the same workload that are not told yet, and that it can do
-// without now.
+// without now: unless others wait for their room as well, they stay.
 void Operator::SpareVictims(const admission::Decision& decision) {
-  if (decision.kind != admission::Decision::Kind::kPreempt) return;
-  const auto& victims = decision.victims;
+  if (decision.kind != admission::Decision::Kind::kPreempt || evictions_.empty()) return;
+  const ObjectKey preemptor = decision.info->Key();
+  absl::btree_set<ObjectKey> wanted;
+  for (const auto& victim : decision.victims) wanted.insert(victim.workload->Key());
   for (auto it = evictions_.begin(); it != evictions_.end();) {
-    const bool kept = it->second.migration || !(it->second.preemptor.key == decision.info->Key()) ||
-                      std::any_of(victims.begin(), victims.end(), [&](const auto& victim) {
-                        return victim.workload->Key() == it->first;
-                      });
-    if (!kept) world_.ForgetEviction(it->first);
-    it = kept ? std::next(it) : evictions_.erase(it);
+    std::vector<Claim>& claims = it->second.claims;
+    if (!wanted.contains(it->first)) {
+      std::erase_if(claims, [&](const Claim& claim) {
+        return !claim.migration && claim.preemptor.key == preemptor;
+      });
+    }
+    if (claims.empty()) world_.ForgetEviction(it->first);
+    it = claims.empty() ? evictions_.erase(it) : std::next(it);
   }
 }
 
@@ -159,24 +173,35 @@ absl::Time Operator::GraceOf(const ObjectKey& preemptor, absl::Time now) {
   return grace_until_[preemptor] = now + options_.eviction_grace;
 }
 
-bool Operator::IsNeeded(const ObjectKey& victim, const Eviction& eviction) const {
-  if (eviction.migration) return true;
-  const auto repair = second_passes_.find(eviction.preemptor.key);
+bool Operator::IsNeeded(const ObjectKey& victim, const Claim& claim) const {
+  if (claim.migration) return true;
+  const auto repair = second_passes_.find(claim.preemptor.key);
   if (repair != second_passes_.end() && repair->second.victims.contains(victim)) return true;
-  return world_.queues().PlaceOf(eviction.preemptor.key) != queueing::Place::kNone;
+  return world_.queues().PlaceOf(claim.preemptor.key) != queueing::Place::kNone;
+}
+
+const Operator::Claim* Operator::Eviction::DueAt(absl::Time now) const {
+  const auto found = std::find_if(claims.begin(), claims.end(),
+                                  [&](const Claim& claim) { return claim.due <= now; });
+  return found == claims.end() ? nullptr : &*found;
 }
 
 void Operator::SendEvictions(absl::Time now) {
   for (auto it = evictions_.begin();
        it != evictions_.end() && essential_in_flight_ < options_.max_in_flight;) {
-    if (!IsNeeded(it->first, it->second)) {
-      world_.ForgetEviction(it->first);
+    const auto& [victim, eviction] = *it;
+    std::erase_if(it->second.claims,
+                  [&](const Claim& claim) { return !IsNeeded(it->first, claim); });
+    if (eviction.claims.empty()) {
+      world_.ForgetEviction(victim);
       it = evictions_.erase(it);
-    } else if (it->second.due > now && world_.IsEvictionAssumed(it->first)) {
-      ++it;
-    } else {
-      it = SendEviction(it->first, it->second, now) ? evictions_.erase(it) : std::next(it);
+      continue;
     }
+    // It ended or was evicted by somebody else meanwhile.
+    const bool over = !world_.IsEvictionAssumed(victim);
+    const Claim* due = eviction.DueAt(now);
+    const bool done = over || (due != nullptr && SendEviction(victim, *due, now));
+    it = done ? evictions_.erase(it) : std::next(it);
   }
 }
 
@@ -201,10 +226,8 @@ absl::Time NextSecond(absl::Time now) {
 }  // namespace
 
 // True when the eviction was sent or is not needed any more.
-bool Operator::SendEviction(const ObjectKey& key, const Eviction& eviction, absl::Time now) {
+bool Operator::SendEviction(const ObjectKey& key, const Claim& claim, absl::Time now) {
   const state::Ref ref{api::Kind::kWorkload, key};
-  // It ended or was evicted by somebody else meanwhile.
-  if (!world_.IsEvictionAssumed(key)) return true;
   if (Busy(ref) || world_.IsAssumed(key)) return false;
   if (const auto blocked = blocked_.find(ref); blocked != blocked_.end() && blocked->second > now) {
     return false;
@@ -215,30 +238,30 @@ bool Operator::SendEviction(const ObjectKey& key, const Eviction& eviction, absl
     return true;
   }
   api::Workload next = *workload;
-  if (!eviction.migration && MayAskForCheckpoint(world_, *workload)) {
+  if (!claim.migration && MayAskForCheckpoint(world_, *workload)) {
     admission::SetWorkloadCondition(next, preemption::kCheckpointRequested,
-                                    api::ConditionStatus::kTrue, eviction.reason, eviction.message,
+                                    api::ConditionStatus::kTrue, claim.reason, claim.message,
                                     NextSecond(now));
     Note note = WorkloadNote(next, kAdmissionSource, false, preemption::kCheckpointRequested,
-                             eviction.message);
+                             claim.message);
     Send(WorkloadStatusAction(world_, std::move(next), now, true), ref, {std::move(note)},
          Purpose::kEviction);
     return true;
   }
   const char* cause =
-      eviction.migration ? admission::kEvictedFlavorMigration : admission::kEvictedPreempted;
-  admission::SetEvicted(next, cause, "", eviction.message, now);
+      claim.migration ? admission::kEvictedFlavorMigration : admission::kEvictedPreempted;
+  admission::SetEvicted(next, cause, "", claim.message, now);
   std::vector<Note> notes;
   notes.push_back(WorkloadNote(next, kAdmissionSource, false, fmt::format("EvictedDueTo{}", cause),
-                               eviction.message));
-  if (!eviction.migration) {
-    admission::SetPreempted(next, eviction.reason, eviction.message, now);
+                               claim.message));
+  if (!claim.migration) {
+    admission::SetPreempted(next, claim.reason, claim.message, now);
     if (preemption::CheckpointsOf(next).has_value()) {
       const state::Preemption& settings = world_.settings().preemption;
       preemption::NotePreemption(next, {settings.max_per_workload, settings.window}, now);
     }
-    notes.push_back(WorkloadNote(next, kAdmissionSource, false, api::kPreempted, eviction.message));
-    notes.push_back(eviction.preemptor);
+    notes.push_back(WorkloadNote(next, kAdmissionSource, false, api::kPreempted, claim.message));
+    notes.push_back(claim.preemptor);
   }
   Send(WorkloadStatusAction(world_, std::move(next), now, true), ref, std::move(notes),
        Purpose::kEviction);

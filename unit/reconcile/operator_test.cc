@@ -188,6 +188,29 @@ TEST_CASE("A reply brings back nothing that is deleted, but shows what was made 
   }
 }
 
+TEST_CASE("A write that changed nothing is repeated ever later, or when its object changes") {
+  Fixture f;
+  const auto flavor = [](const std::string& version) {
+    return api::Encode(build::Flavor("other").ResourceVersion(version).Get());
+  };
+  f.controller.Step(ObjectEvent{Type::kUpsert, Kind::kResourceFlavor, flavor("7")}, f.now);
+  const auto writes_after = [&](absl::Duration wait) {
+    f.now += wait;
+    f.controller.Run(f.now);
+    const std::vector<state::Action> sent = f.sink.Of(Kind::kResourceFlavor);
+    f.sink.actions.clear();
+    for (const state::Action& action : sent) f.Reply(action, 200, flavor("7"));
+    return sent.size();
+  };
+  CHECK(writes_after(absl::ZeroDuration()) == 1);  // its finalizer, which the answer does not have
+  CHECK(writes_after(absl::Milliseconds(90)) == 0);
+  CHECK(writes_after(absl::Milliseconds(20)) == 1);
+  CHECK(writes_after(absl::Milliseconds(190)) == 0);
+  CHECK(writes_after(absl::Milliseconds(20)) == 1);
+  f.controller.Step(ObjectEvent{Type::kUpsert, Kind::kResourceFlavor, flavor("8")}, f.now);
+  CHECK(writes_after(absl::ZeroDuration()) == 1);
+}
+
 TEST_CASE("The status of a queue is written at most once a second") {
   Fixture f;
   f.controller.Run(f.now);

@@ -180,5 +180,37 @@ TEST_CASE("Victims that go on running are told after their grace, and at once wh
   CHECK(EvictionsFor(absl::Milliseconds(800), false) == 10);
 }
 
+// Whoever can do without a victim that another waits for as well gives up his claim only. Were the
+// victim let go, the other would claim it anew and both would be decided about in a circle, which
+// the simulation notices.
+TEST_CASE("Preemptors that wait for the same victims are not decided about for ever") {
+  constexpr int kQueues = 6;
+  Load load(absl::Milliseconds(900));
+  for (int i = 0; i < kQueues; ++i) {
+    load.Queue(fmt::format("q{}", i),
+               "flavor=default{cpu=20/borrow=100} cohort=pool within=LowerPriority reclaim=Any");
+  }
+  load.Start();
+  const absl::Time start = load.sim().now() + absl::Seconds(5);
+  load.RunUntil(start);
+  int made = 0;
+  const auto make = [&](int queue, const std::string& words) {
+    load.Workload(fmt::format("queue=q{} {}", queue, words));
+    ++made;
+  };
+  for (int i = 0; i < 100; ++i) {
+    load.RunUntil(start + absl::Milliseconds(100) * i);
+    for (int queue = 0; queue < kQueues; ++queue) {
+      make(queue, "cpu=1 priority=50");
+      if ((i + queue) % 5 == 0) make(queue, "cpu=5 priority=100");
+      if ((i + queue) % 12 == 0) make(queue, "cpu=20 priority=200");
+    }
+  }
+  load.RunUntil(start + absl::Seconds(60));
+  CHECK(load.running() == 0);
+  CHECK(load.evictions() > 0);
+  CHECK(load.sim().controller(0).world().queues().cycle() < static_cast<uint64_t>(5 * made));
+}
+
 }  // namespace
 }  // namespace sluice::sim
