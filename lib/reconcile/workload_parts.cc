@@ -10,6 +10,7 @@
 #include "api/codec.h"
 #include "api/names.h"
 #include "api/pod_names.h"
+#include "queueing/workload_info.h"
 #include "reconcile/reconcilers.h"
 
 namespace sluice::reconcile {
@@ -30,6 +31,30 @@ state::Action OwnPartAction(const api::Workload& workload, Json status, std::str
                            std::move(manager));
 }
 
+namespace {
+
+// What was given back stays so while the quota is held: others may have it. A Job that ended some
+// of its pods, was evicted and came back with fewer at a time has nothing to give back any more.
+void KeepReclaimed(const api::Workload& workload, const std::vector<api::ReclaimablePod>& said,
+                   std::vector<api::ReclaimablePod>& pods) {
+  for (const api::ReclaimablePod& before : said) {
+    const auto& pod_sets = workload.spec.pod_sets;
+    const auto pod_set = std::find_if(pod_sets.begin(), pod_sets.end(),
+                                      [&](const auto& each) { return each.name == before.name; });
+    if (pod_set == pod_sets.end()) continue;
+    const int32_t count = std::min(before.count, pod_set->count);
+    const auto now = std::find_if(pods.begin(), pods.end(),
+                                  [&](const auto& pod) { return pod.name == before.name; });
+    if (now == pods.end()) {
+      pods.push_back({before.name, count});
+    } else {
+      now->count = std::max(now->count, count);
+    }
+  }
+}
+
+}  // namespace
+
 std::optional<Json> ReclaimableStatus(const api::Workload& workload,
                                       std::vector<api::ReclaimablePod> pods) {
   for (api::ReclaimablePod& pod : pods) {
@@ -38,6 +63,7 @@ std::optional<Json> ReclaimableStatus(const api::Workload& workload,
     }
   }
   const std::vector<api::ReclaimablePod>& said = workload.status.reclaimable_pods;
+  if (queueing::HoldsQuota(workload)) KeepReclaimed(workload, said, pods);
   if (std::is_permutation(pods.begin(), pods.end(), said.begin(), said.end())) return std::nullopt;
   Json list = Json::MakeArray();
   for (const api::ReclaimablePod& pod : pods) list.Append(api::Encode(pod));

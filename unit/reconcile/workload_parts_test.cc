@@ -35,6 +35,22 @@ TEST_CASE("the order of the pod sets means nothing") {
   CHECK_FALSE(ReclaimableStatus(workload, {{"a", 1}, {"b", 1}}).has_value());
 }
 
+TEST_CASE("what was given back stays given back while the quota is held") {
+  api::Workload workload = build::Workload("w").Request("cpu", "1").Reserved("cq", "default").Get();
+  const std::string name = workload.spec.pod_sets.front().name;
+  workload.spec.pod_sets.front().count = 5;
+  workload.status.reclaimable_pods = {{name, 3}};
+  CHECK_FALSE(ReclaimableStatus(workload, {}).has_value());
+  CHECK_FALSE(ReclaimableStatus(workload, {{name, 2}}).has_value());
+  CHECK(ReclaimableStatus(workload, {{name, 4}}).has_value());
+  workload.spec.pod_sets.front().count = 2;  // an elastic one shrank
+  const auto status = ReclaimableStatus(workload, {});
+  REQUIRE(status.has_value());
+  CHECK(status->Text() == R"({"reclaimablePods":[{"name":")" + name + R"(","count":2}]})");
+  workload.status.conditions.clear();  // evicted
+  CHECK(ReclaimableStatus(workload, {}).has_value());
+}
+
 TEST_CASE("no pod set has more ended pods than pods") {
   const auto status = ReclaimableStatus(TwoPodSets(), {{"a", 7}});
   REQUIRE(status.has_value());
