@@ -11,7 +11,7 @@ usage() {
 usage: e2e/controlplane.sh COMMAND
 
   build                       build the binaries into a cache; prints the cache directory
-  up --dir DIR [--nodes N] [--native-gangs] [--audit]
+  up --dir DIR [--nodes N] [--patient] [--native-gangs] [--audit]
                               start (or start again) the control plane whose state is in DIR;
                               prints the path of the administrator's kubeconfig
   down --dir DIR [--purge]    stop what was started; with --purge also remove DIR
@@ -20,6 +20,8 @@ usage: e2e/controlplane.sh COMMAND
                               one component: etcd apiserver controller-manager scheduler kwok
 
   --nodes N        number of fake nodes (default 8)
+  --patient        nodes report rarely and count as lost after an hour: thousands of fake ones take
+                   the processors that their reports need
   --native-gangs   switch on the workload-aware scheduling of Kubernetes 1.37 (Workload, PodGroup)
   --audit          write DIR/log/audit.log, the requests of service accounts in sluice-system
 USAGE
@@ -280,6 +282,7 @@ start_apiserver() {
 start_controller_manager() {
   local pki=$state/pki extra=()
   mapfile -t extra < <(gates_of controller-manager)
+  [ "$patient" = no ] || extra+=(--node-monitor-grace-period=1h)
   run controller-manager "$bin/kube-controller-manager" \
     --kubeconfig "$state/controller-manager.kubeconfig" \
     --authentication-kubeconfig "$state/controller-manager.kubeconfig" \
@@ -301,8 +304,10 @@ start_scheduler() {
 }
 
 start_kwok() {
+  local lease=40
+  [ "$patient" = no ] || lease=1200
   run kwok "$bin/kwok" --kubeconfig "$state/kwok.kubeconfig" --config "$bin/stages/stages.yaml" \
-    --manage-all-nodes=true --node-lease-duration-seconds 40 --cidr 10.244.0.0/16 \
+    --manage-all-nodes=true --node-lease-duration-seconds "$lease" --cidr 10.244.0.0/16 \
     --node-ip 127.0.0.1 --server-address "127.0.0.1:$port_kwok"
 }
 
@@ -405,8 +410,8 @@ load_state() { # for the commands that work on what an earlier `up` wrote
 }
 
 save_state() {
-  printf 'bin=%q\nnative_gangs=%s\naudit=%s\n' "$bin" "$native_gangs" "$audit" \
-    >"$state/sluice-controlplane"
+  printf 'bin=%q\nnative_gangs=%s\naudit=%s\npatient=%s\n' \
+    "$bin" "$native_gangs" "$audit" "$patient" >"$state/sluice-controlplane"
 }
 
 any_running() {
@@ -418,7 +423,7 @@ any_running() {
 }
 
 up() {
-  local component wanted_gangs=$native_gangs wanted_audit=$audit
+  local component wanted=$native_gangs/$audit/$patient
   mkdir -p "$state"
   if [ -n "$(ls -A "$state")" ] && [ ! -e "$state/sluice-controlplane" ]; then
     die "$state holds other files: give an empty or a new directory"
@@ -428,7 +433,7 @@ up() {
   if [ -e "$state/sluice-controlplane" ] && any_running; then
     local wanted_bin=$bin
     load_state
-    [ "$native_gangs/$audit/$bin" = "$wanted_gangs/$wanted_audit/$wanted_bin" ] ||
+    [ "$native_gangs/$audit/$patient/$bin" = "$wanted/$wanted_bin" ] ||
       die "it runs already with other options or binaries: \`down --dir $state\` first"
   else
     choose_ports
@@ -494,7 +499,7 @@ main() {
   local command=${1:-} component=
   [ -n "$command" ] || { usage; exit 2; }
   shift
-  state='' nodes=8 native_gangs=no audit=no purge=no signal=TERM
+  state='' nodes=8 native_gangs=no audit=no patient=no purge=no signal=TERM
   while [ $# -gt 0 ]; do
     case $1 in
       --dir) state=${2:?--dir needs a directory}; shift ;;
@@ -502,6 +507,7 @@ main() {
       --signal) signal=${2:?--signal needs a name}; shift ;;
       --native-gangs) native_gangs=yes ;;
       --audit) audit=yes ;;
+      --patient) patient=yes ;;
       --purge) purge=yes ;;
       -*) usage; die "unknown option $1" ;;
       *) [ -z "$component" ] || die "unexpected argument $1"; component=$1 ;;

@@ -20,6 +20,8 @@ type Options struct {
 	Suite string
 	// Nodes is the number of fake nodes; 0 means 8.
 	Nodes int
+	// Patient keeps thousands of fake nodes from being lost because they report late.
+	Patient bool
 	// NativeGangs switches on the workload-aware scheduling of Kubernetes 1.37.
 	NativeGangs bool
 	// Visibility registers the aggregated API of the controllers.
@@ -134,6 +136,9 @@ func (c *Cluster) startControlPlane() error {
 		return err
 	}
 	arguments := []string{"up", "--dir", c.Dir, "--nodes", strconv.Itoa(c.Options.Nodes)}
+	if c.Options.Patient {
+		arguments = append(arguments, "--patient")
+	}
 	if c.Options.NativeGangs {
 		arguments = append(arguments, "--native-gangs")
 	}

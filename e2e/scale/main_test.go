@@ -29,7 +29,7 @@ const (
 var podKind = harness.Parse("{apiVersion: v1, kind: Pod}").GroupVersionKind()
 
 func TestMain(m *testing.M) {
-	harness.Main(harness.Printer{M: m}, harness.Options{Suite: "scale", Nodes: 1, Audit: true, PlainPods: true})
+	harness.Main(harness.Printer{M: m}, harness.Options{Suite: "scale", Nodes: 1, Patient: true, Audit: true, PlainPods: true})
 }
 
 // job is an indexed Job of 512 pods of one CPU in one domain of that level.
