@@ -150,6 +150,7 @@ std::unique_ptr<state::World> WorldOf(ClusterObjects& objects, const state::Sett
     }
     world->Apply({Type::kListEnd, kind, {}}, objects.taken, touched);
   }
+  world->PrepareCredits(objects.taken, touched);
   return world;
 }
 

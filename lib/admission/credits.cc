@@ -1,6 +1,7 @@
 #include "admission/credits.h"
 
 #include <absl/container/btree_map.h>
+#include <fmt/format.h>
 
 #include <algorithm>
 
@@ -12,6 +13,9 @@ namespace sluice::admission {
 namespace {
 
 constexpr char kProtected[] = "Credits protect what it would reclaim until ";
+constexpr char kBehind[] =
+    "With it its ClusterQueue would use more than its standing entitlement; those within theirs "
+    "come first (CreditPolicy";
 
 std::optional<absl::Time> KnownUntil(const Snapshot& snapshot, const api::Workload& workload) {
   if (const auto until = snapshot.credits->LenderUntil(workload.metadata.uid)) return until;
@@ -20,6 +24,19 @@ std::optional<absl::Time> KnownUntil(const Snapshot& snapshot, const api::Worklo
       api::FindCondition(workload.status.conditions, api::kQuotaReserved);
   if (pending == nullptr || pending->status != api::ConditionStatus::kFalse) return std::nullopt;
   return ProtectionIn(pending->message);
+}
+
+// The policy that governs a workload which was told so before; "" for others.
+std::string SaysBehind(const Snapshot& snapshot, const queueing::WorkloadInfo& info) {
+  const api::Condition* told =
+      api::FindCondition(info.workload->status.conditions, api::kQuotaReserved);
+  const quota::Node* queue = snapshot.tree.FindQueue(info.cluster_queue);
+  if (told == nullptr || told->status != api::ConditionStatus::kFalse || queue == nullptr ||
+      told->message.find(kBehind) == std::string::npos) {
+    return "";
+  }
+  const auto* terms = snapshot.credits->Of(*queue);
+  return terms == nullptr ? "" : terms->policy->name;
 }
 
 }  // namespace
@@ -51,6 +68,28 @@ void OrderByCredits(const Snapshot& snapshot, std::vector<Entry*>& sorted) {
     group.within.insert(group.within.end(), group.beyond.begin(), group.beyond.end());
     for (size_t i = 0; i < group.places.size(); ++i) sorted[group.places[i]] = group.within[i];
   }
+}
+
+std::string BehindText(const std::string& policy) { return fmt::format("{} {})", kBehind, policy); }
+
+void TellOfCredits(const Snapshot& snapshot, absl::btree_map<ObjectKey, std::string>& behind,
+                   Decision& decision) {
+  using Verdict = Explanation::Verdict;
+  const Explanation& found = decision.explanation;
+  const ObjectKey key = decision.info->Key();
+  if (found.verdict == Verdict::kNoLongerFits && !found.problems.empty()) {
+    behind[key] = found.problems.front();
+    return;
+  }
+  const bool lacks_quota =
+      found.verdict == Verdict::kNoCandidates ||
+      (found.verdict == Verdict::kNoFit && found.cause == flavor::Cause::kWaitingForQuota);
+  if (!lacks_quota || snapshot.credits == nullptr) return;
+  const auto by = behind.find(key);
+  std::string policy = by == behind.end() ? SaysBehind(snapshot, *decision.info) : by->second;
+  if (policy.empty()) return;
+  decision.explanation.problems = {std::move(policy)};
+  Wait(decision, found.verdict, decision.requeue.reason);
 }
 
 quota::Share CreditedShare(const Snapshot& snapshot, const quota::Node& node) {

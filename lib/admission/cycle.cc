@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "admission/backfill_pass.h"
+#include "admission/credits.h"
 #include "admission/nominator.h"
 #include "admission/order.h"
 #include "admission/still_refused.h"
@@ -78,20 +79,30 @@ class Cycle {
 
   // It preempts nobody, replaces nobody, and delays nobody.
   void StartOutOfOrder(Entry& entry) {
-    const bool simple = entry.replaced == nullptr && entry.migrates == nullptr;
-    if (entry.assignment.mode != Mode::kFit || !simple) {
+    entry.decision.explanation.problems.clear();
+    if (entry.replaced != nullptr || entry.migrates != nullptr) {
+      entry.decision.explanation.problems = {"it takes the place of another one"};
+      return HoldBack(entry);
+    }
+    if (entry.assignment.mode == Mode::kNoFit) {
       return Wait(entry.decision, Verdict::kNoFit, RequeueReason::kNoFit);
     }
-    if (!out_of_order_->pass.Allows(out_of_order_->candidate, entry.usage)) {
-      const BackfillPass::Candidate& candidate = out_of_order_->candidate;
-      entry.decision.explanation.held_by = candidate.note.before;
-      entry.decision.explanation.held_until = candidate.note.reserved_at;
-      return Wait(entry.decision, Verdict::kReserved, RequeueReason::kGeneric);
+    // The places that it would get are taken: somebody would have to go.
+    if (entry.assignment.mode != Mode::kFit) {
+      return Wait(entry.decision, Verdict::kNoCandidates, RequeueReason::kNoFit);
     }
+    if (!out_of_order_->pass.Allows(out_of_order_->candidate, entry.usage)) return HoldBack(entry);
     Admit(entry);
     if (entry.decision.kind == Decision::Kind::kAdmit) {
       entry.decision.backfill = out_of_order_->candidate.note;
     }
+  }
+
+  void HoldBack(Entry& entry) const {
+    const BackfillPass::Candidate& candidate = out_of_order_->candidate;
+    entry.decision.explanation.held_by = candidate.note.before;
+    entry.decision.explanation.held_until = candidate.note.reserved_at;
+    Wait(entry.decision, Verdict::kReserved, RequeueReason::kGeneric);
   }
 
   void Process(Entry& entry) {
@@ -111,6 +122,7 @@ class Cycle {
     }
     switch (entry.assignment.mode) {
       case Mode::kNoFit:
+        decision.explanation.problems.clear();  // nobody's credits keep it from starting
         return Wait(decision, Verdict::kNoFit, RequeueReason::kNoFit);
       case Mode::kPreempt:
         return Preempt(entry);
@@ -162,6 +174,7 @@ class Cycle {
   void Preempt(Entry& entry) {
     Decision& decision = entry.decision;
     if (entry.targets.empty()) {
+      decision.explanation.problems.clear();
       const auto policy = snapshot_.FindClusterQueue(entry.info().cluster_queue)->policies;
       if (policy.reclaim_within_cohort != preemption::Policy::kAny ||
           (entry.is_preemptor && snapshot_.options.prioritize_preemptors)) {
@@ -394,6 +407,7 @@ class Scheduler {
           decision.kind == Decision::Kind::kWait || decision.kind == Decision::Kind::kPreempt;
       if (back) {
         TellOfWholeScan(decision);
+        TellOfCredits(snapshot_, behind_, decision);
         // Nothing happened: the same question has the same answer. Who defends had looked at all
         // flavors before; others, if there is no room, look at the rest of them first.
         const bool scans = decision.requeue.untried_flavors && !defending.contains(key) &&
@@ -545,7 +559,8 @@ class Scheduler {
   // How often a scan of flavors went on though nothing had happened; no queue has more flavors.
   static constexpr int kMostScans = 64;
   absl::btree_map<ObjectKey, int> scans_;
-  absl::btree_map<ObjectKey, size_t> last_;  // position of the workload's newest decision
+  absl::btree_map<ObjectKey, std::string> behind_;  // the CreditPolicy by which others came first
+  absl::btree_map<ObjectKey, size_t> last_;         // position of the workload's newest decision
   absl::btree_map<ObjectKey, std::vector<Decision::Victim>> issued_;  // by preemptor
 };
 

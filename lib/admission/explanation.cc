@@ -72,12 +72,9 @@ std::string FirstProblem(const Explanation& explanation) {
   return explanation.problems.empty() ? std::string() : explanation.problems.front();
 }
 
-std::string BehindText(const Explanation& explanation) {
-  if (explanation.problems.empty()) return "";
-  return fmt::format(
-      ". Its ClusterQueue uses more than its standing entitlement; those within theirs come first "
-      "(CreditPolicy {})",
-      explanation.problems.front());
+// ". With it ...", where others came first by their credits.
+std::string AndBehind(const Explanation& explanation) {
+  return explanation.problems.empty() ? "" : ". " + BehindText(explanation.problems.front());
 }
 
 }  // namespace
@@ -124,7 +121,7 @@ std::string RenderMessage(const Explanation& explanation) {
       return fmt::format("Quota reserved in ClusterQueue {}", explanation.cluster_queue);
     case Verdict::kNoFit:
     case Verdict::kNoCandidates:
-      return RenderPodSets(explanation.pod_sets);
+      return RenderPodSets(explanation.pod_sets) + AndBehind(explanation);
     case Verdict::kProtected:
       return fmt::format("{}. {}", RenderPodSets(explanation.pod_sets),
                          ProtectionText(*explanation.protected_until));
@@ -150,11 +147,15 @@ std::string RenderMessage(const Explanation& explanation) {
     case Verdict::kOthersNotReady:
       return "waiting for all admitted workloads to be in PodsReady condition";
     case Verdict::kReserved:
+      if (!explanation.problems.empty()) {
+        return fmt::format("Starts only after workload {}, which comes before it: {}",
+                           explanation.held_by, explanation.problems.front());
+      }
       return fmt::format("Would delay workload {}, which comes before it and whose {}",
                          explanation.held_by,
                          explanation.held_until ? "start is reserved" : "start is not known");
     case Verdict::kNoLongerFits:
-      return "Workload no longer fits after processing another workload" + BehindText(explanation);
+      return "Workload no longer fits after processing another workload" + AndBehind(explanation);
     case Verdict::kChecksFailed:
       return "The workload has failed admission checks";
     case Verdict::kQueueInactive:
@@ -176,10 +177,12 @@ std::string ReasonOf(const Explanation& explanation) {
     case Verdict::kFits:
       return "QuotaReserved";
     case Verdict::kNoFit:
-      return CauseText(explanation.cause);
+      return explanation.problems.empty() ? CauseText(explanation.cause) : kCreditsBehind;
     case Verdict::kNoCandidates:
-    case Verdict::kProtected:
     case Verdict::kNoLongerFits:
+      return explanation.problems.empty() ? kWaitingForQuota : kCreditsBehind;
+    case Verdict::kProtected:
+      return kCreditsBehind;
     case Verdict::kOverlappingTargets:
       return kWaitingForQuota;
     case Verdict::kPreempting:

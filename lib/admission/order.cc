@@ -57,6 +57,9 @@ class EntryOrder::Tournament {
     const quota::Node* node = nullptr;
     quota::Share share;
     bool borrows = false;  // in something that the entry asks for
+    // The same without credits; only where there are any.
+    quota::Share plain_share;
+    bool plain_borrows = false;
   };
   struct Contender {
     Entry* entry = nullptr;
@@ -69,8 +72,17 @@ class EntryOrder::Tournament {
     contender.sides.clear();
     quota::Tree::AddUsage(*entry.queue, entry.usage);
     for (const quota::Node* node = entry.queue; node->parent() != nullptr; node = node->parent()) {
-      contender.sides.push_back({node, CreditedShare(*snapshot_, *node),
-                                 BorrowsBeyondCredits(*snapshot_, *node, entry.usage)});
+      Side side;
+      side.node = node;
+      side.share = CreditedShare(*snapshot_, *node);
+      side.borrows = BorrowsBeyondCredits(*snapshot_, *node, entry.usage);
+      if (snapshot_->credits != nullptr) {
+        side.plain_share = snapshot_->tree.ShareOf(*node);
+        side.plain_borrows =
+            std::any_of(entry.usage.begin(), entry.usage.end(),
+                        [&](const auto& one) { return node->Borrowing(one.cell); });
+      }
+      contender.sides.push_back(std::move(side));
     }
     quota::Tree::RemoveUsage(*entry.queue, entry.usage);
   }
@@ -97,9 +109,25 @@ class EntryOrder::Tournament {
     }
     const Side& mine = SideBelow(a, cohort);
     const Side& theirs = SideBelow(b, cohort);
-    if (options.prioritize_non_borrowing && mine.borrows != theirs.borrows) return theirs.borrows;
-    if (mine.share != theirs.share) return mine.share < theirs.share;
-    return MoreUrgent(*snapshot_, a.entry->info(), b.entry->info());
+    const auto first = [&](bool i_borrow, bool they_borrow, const quota::Share& my_share,
+                           const quota::Share& their_share) {
+      if (options.prioritize_non_borrowing && i_borrow != they_borrow) return they_borrow;
+      if (my_share != their_share) return my_share < their_share;
+      return MoreUrgent(*snapshot_, a.entry->info(), b.entry->info());
+    };
+    const bool wins = first(mine.borrows, theirs.borrows, mine.share, theirs.share);
+    if (snapshot_->credits != nullptr && wins != first(mine.plain_borrows, theirs.plain_borrows,
+                                                       mine.plain_share, theirs.plain_share)) {
+      NoteBehind(wins ? theirs : mine, wins ? mine : theirs, wins ? *b.entry : *a.entry);
+    }
+    return wins;
+  }
+
+  // Without credits the loser would have come first.
+  void NoteBehind(const Side& loser, const Side& winner, Entry& behind) const {
+    const auto* terms = snapshot_->credits->Of(*loser.node);
+    if (terms == nullptr) terms = snapshot_->credits->Of(*winner.node);
+    behind.decision.explanation.problems = {terms->policy->name};
   }
 
   Contender* Winner(const quota::Node& cohort) {

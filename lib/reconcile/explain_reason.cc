@@ -24,9 +24,10 @@ using Verdict = Explanation::Verdict;
 using FindingKind = flavor::Finding::Kind;
 
 constexpr char kGangIntact[] = "GangIntact";
+constexpr char kCreditsBehind[] = "CreditsBehind";  // also a reason of QuotaReserved=False
 
 // Conditions of a Workload that are True while it waits for what they are named after.
-constexpr const char* kWaitingConditions[] = {admission::kReservedCondition, "CreditsBehind",
+constexpr const char* kWaitingConditions[] = {admission::kReservedCondition, kCreditsBehind,
                                               "BudgetExceeded", "WaitingForCheckpoint"};
 
 std::string ReasonOfBlocker(const std::string& reason) {
@@ -109,7 +110,7 @@ std::string ReasonOfVerdict(const state::World& world, const ExplanationTree& tr
     case Verdict::kQueueNotFound:
       return "QueueStopped";
     case Verdict::kProtected:
-      return "CreditsBehind";
+      return kCreditsBehind;
     case Verdict::kPreempting:
       if (AsksForCheckpoint(world, tree)) return "WaitingForCheckpoint";
       break;
@@ -117,7 +118,7 @@ std::string ReasonOfVerdict(const state::World& world, const ExplanationTree& tr
     case Verdict::kNoCandidates:
       break;
     case Verdict::kNoLongerFits:
-      return tree.verdict.problems.empty() ? "QuotaExceeded" : "CreditsBehind";
+      return tree.verdict.problems.empty() ? "QuotaExceeded" : kCreditsBehind;
     case Verdict::kPreemptionFailed:
     case Verdict::kDeferredFit:
     case Verdict::kOverlappingTargets:
@@ -293,6 +294,11 @@ Why WhyOf(const state::World& world, const ExplanationTree& tree, const api::Wor
     return {admission::kReservedCondition, quota->message, why.help};
   }
   why.reason = ReasonOfVerdict(world, tree, placeless);
+  // When it was judged last, others came first by their credits.
+  if (why.reason == "QuotaExceeded" && quota != nullptr &&
+      quota->status == api::ConditionStatus::kFalse && quota->reason == kCreditsBehind) {
+    return {kCreditsBehind, quota->message, why.help};
+  }
   if (placeless && placeless->excluded.Count() > 0) why.excluded = placeless->excluded;
   return why;
 }

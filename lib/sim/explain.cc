@@ -30,6 +30,7 @@ std::unique_ptr<state::World> WorldOf(const ApiServer& api, const state::Setting
     }
     world->Apply({Type::kListEnd, kind, {}}, now, touched);
   }
+  world->PrepareCredits(now, touched);
   return world;
 }
 

@@ -80,5 +80,66 @@ TEST_CASE("simulate compares a trace with and without a credit policy") {
         "--remove-policy: CreditPolicy q does not exist\n");
 }
 
+// A saver that holds twice its quota of 4 CPUs, and a lender that wants its own back.
+std::string ProtectedDump() {
+  std::string text = R"(apiVersion: v1
+kind: List
+metadata: {annotations: {sluice.dev/taken-at: "2026-01-01T01:00:00Z"}}
+items:
+- {apiVersion: v1, kind: Namespace, metadata: {name: team}}
+- {apiVersion: kueue.x-k8s.io/v1beta2, kind: ResourceFlavor, metadata: {name: f}}
+- apiVersion: sluice.dev/v1alpha1
+  kind: CreditPolicy
+  metadata: {name: p, uid: policy-uid}
+  spec: {selector: {cohort: org}, resources: [{name: cpu, weight: 1}], halfLife: 0s, horizon: 1h, maxBank: 24h, maxDebt: 0s, effect: Protect, maxLenderDelay: 10m}
+- apiVersion: sluice.dev/v1alpha1
+  kind: CreditAccount
+  metadata:
+    name: cq-saver
+    uid: account-uid
+    ownerReferences: [{apiVersion: sluice.dev/v1alpha1, kind: CreditPolicy, name: p, uid: policy-uid, controller: true}]
+  status: {balance: "12.5", entitlement: "4", lastSettled: "2026-01-01T00:59:30.000Z"}
+)";
+  for (const char* name : {"saver", "lender"}) {
+    text += std::string(
+                "- {apiVersion: kueue.x-k8s.io/v1beta2, kind: ClusterQueue, metadata: {name: ") +
+            name +
+            "}, spec: {cohortName: org, namespaceSelector: {}, preemption: {reclaimWithinCohort: "
+            "Any}, resourceGroups: [{coveredResources: [cpu], flavors: [{name: f, resources: "
+            "[{name: cpu, nominalQuota: 4}]}]}]}}\n- {apiVersion: kueue.x-k8s.io/v1beta2, kind: "
+            "LocalQueue, metadata: {name: " +
+            name + ", namespace: team}, spec: {clusterQueue: " + name + "}}\n";
+  }
+  const auto workload = [&](const std::string& name, const std::string& queue, bool admitted) {
+    text += "- apiVersion: kueue.x-k8s.io/v1beta2\n  kind: Workload\n  metadata: {name: " + name +
+            ", namespace: team, uid: " + name +
+            "-uid, creationTimestamp: \"2026-01-01T00:00:00Z\"}\n  spec: {queueName: " + queue +
+            ", podSets: [{name: main, count: 1, template: {spec: {restartPolicy: Never, "
+            "containers: [{name: c, image: i, resources: {requests: {cpu: 4}}}]}}}]}\n";
+    if (!admitted) return;
+    text +=
+        "  status: {conditions: [{type: QuotaReserved, status: \"True\", reason: QuotaReserved, "
+        "message: \"\", lastTransitionTime: \"2026-01-01T00:10:00Z\"}], admission: "
+        "{clusterQueue: " +
+        queue +
+        ", podSetAssignments: [{name: main, count: 1, flavors: {cpu: f}, resourceUsage: {cpu: "
+        "4}}]}}\n";
+  };
+  workload("own", "saver", true);
+  workload("borrowed", "saver", true);
+  workload("claim", "lender", false);
+  return text;
+}
+
+TEST_CASE("explain knows what credits protect") {
+  const std::string path = "simulate_credits_test_protected.yaml";
+  std::ofstream(path) << ProtectedDump();
+  const Outcome outcome = Call({"explain", "claim", "-n", "team", "--from", path});
+  CHECK(outcome.err == "");
+  INFO(outcome.out);
+  CHECK(outcome.out.find("Reason: CreditsBehind\n") == 0);
+  CHECK(outcome.out.find("credits no longer protect what it would reclaim") != std::string::npos);
+}
+
 }  // namespace
 }  // namespace sluice::cli
