@@ -31,7 +31,8 @@ constexpr Kind kPlayed[] = {
 // What a user would have written; of a node also what it reports, and of an account what it has.
 Json Manifest(const Json& object, bool keep_status = false) {
   Json metadata = Json::MakeObject();
-  for (const char* key : {"name", "namespace", "labels", "annotations"}) {
+  // Of policies that name the same queue the oldest counts.
+  for (const char* key : {"name", "namespace", "labels", "annotations", "creationTimestamp"}) {
     if (const Json* value = object.Find("metadata", key)) metadata.Set(key, *value);
   }
   Json manifest = Json::MakeObject();

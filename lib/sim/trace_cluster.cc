@@ -12,6 +12,7 @@
 #include "api/names.h"
 #include "base/check.h"
 #include "base/status.h"
+#include "base/time.h"
 #include "jobs/construct.h"
 #include "jobs/job_kind.h"
 #include "quota/credits.h"
@@ -95,6 +96,23 @@ Json NodeStatus(const Json& node) {
   return status;
 }
 
+absl::StatusOr<absl::Time> MadeAt(const Json& object) {
+  return sluice::ParseTime(object.GetString("metadata", "creationTimestamp"));
+}
+
+// Of the policies that name a queue the oldest governs it. One that does not say when it was made
+// is younger than all that do.
+void SetAges(const std::vector<Json*>& policies) {
+  absl::Time youngest = DefaultTraceStart();
+  for (const Json* policy : policies) {
+    youngest = std::max(youngest, MadeAt(*policy).value_or(youngest) + absl::Seconds(1));
+  }
+  for (Json* policy : policies) {
+    if (MadeAt(*policy).ok()) continue;
+    (*policy)["metadata"].Set("creationTimestamp", sluice::FormatTime(youngest));
+  }
+}
+
 constexpr int64_t kMaxPodsOfJob = 1'000'000;
 
 absl::StatusOr<Micros> RunTime(const Json& object, Kind kind) {
@@ -134,6 +152,11 @@ absl::StatusOr<std::unique_ptr<TraceCluster>> TraceCluster::Load(
   std::stable_sort(manifests.begin(), manifests.end(), [](const Manifest& a, const Manifest& b) {
     return RankOf(a.kind) < RankOf(b.kind);
   });
+  std::vector<Json*> policies;
+  for (Manifest& manifest : manifests) {
+    if (manifest.kind == Kind::kCreditPolicy) policies.push_back(&manifest.document.json);
+  }
+  SetAges(policies);
   for (Manifest& manifest : manifests) {
     if (manifest.kind == Kind::kCreditAccount) {
       RETURN_IF_ERROR(cluster->TakeBalance(manifest));
@@ -229,7 +252,9 @@ absl::Status TraceCluster::Create(Manifest& manifest) {
   action.kind = manifest.kind;
   action.key = manifest.key;
   action.body = manifest.document.json;
-  const state::Reply reply = api_.Execute(action, DefaultTraceStart());
+  const absl::Time made = MadeAt(manifest.document.json).value_or(DefaultTraceStart());
+  const bool policy = manifest.kind == Kind::kCreditPolicy;
+  const state::Reply reply = api_.Execute(action, policy ? made : DefaultTraceStart());
   if (!reply.ok()) return ErrorAt(manifest.path, manifest.document, reply.message);
   if (manifest.kind == Kind::kNode) {
     action.verb = state::Verb::kMergePatch;

@@ -167,6 +167,35 @@ TEST_CASE("a trace with protection: a lender waits as long as the policy says, n
   CHECK(Has(protects, "910 preempt a/borrowed: for b/claim (InCohortReclamation)"));
 }
 
+TEST_CASE("of two policies the older one governs a trace, wherever it stands") {
+  const auto policy = [](const char* name, const char* created, const char* more) {
+    return fmt::format(
+        "---\napiVersion: sluice.dev/v1alpha1\nkind: CreditPolicy\nmetadata: {{name: {}{}}}\nspec: "
+        "{{selector: {{cohort: all}}, resources: [{{name: cpu, weight: 1}}], halfLife: 0s{}}}\n",
+        name, created, more);
+  };
+  const std::string cluster =
+      ClusterText("reclaimWithinCohort: Any", "", 0) + AccountText("cq-a", "100");
+  constexpr char kTrace[] =
+      "name,submit,run,queue,cpu,priority\n"
+      "own,0,9000,a/q,4,9\n"
+      "borrowed,0,9000,a/q,4,1\n"
+      "claim,10,50,b/q,4,5\n";
+  constexpr char kOld[] = ", creationTimestamp: \"2025-11-01T00:00:00Z\"";
+  constexpr char kYoung[] = ", creationTimestamp: \"2025-11-02T00:00:00Z\"";
+  constexpr char kProtects[] = ", effect: Protect, maxLenderDelay: 15m";
+  // By name the other one would come first.
+  for (const char* young : {kYoung, ""}) {
+    const Outcome protects =
+        Play(cluster + policy("m", young, "") + policy("p", kOld, kProtects), kTrace);
+    INFO(protects.timeline);
+    CHECK(Has(protects, "910 preempt a/borrowed: for b/claim (InCohortReclamation)"));
+  }
+  const Outcome order =
+      Play(cluster + policy("p", kYoung, kProtects) + policy("z", kOld, ""), kTrace);
+  CHECK(Has(order, "10 preempt a/borrowed: for b/claim (InCohortReclamation)"));
+}
+
 constexpr char kReclaim[] = "reclaimWithinCohort: Any, withinClusterQueue: LowerPriority";
 constexpr char kOnRequest[] =
     "name,submit,run,queue,cpu,priority,annotation:sluice.dev/checkpoint-on-request,"
