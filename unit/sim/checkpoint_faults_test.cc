@@ -126,5 +126,52 @@ TEST_CASE("A fault at any one write of a request for a checkpoint changes nothin
   }
 }
 
+// What is ignored is told once, whatever happens to the controller.
+TEST_CASE("An annotation that is ignored is told once, also by a controller that starts anew") {
+  const auto play = [](const Simulation::FaultHook& hook, bool restarts) {
+    Simulation sim({});
+    Make(sim, "namespace ns");
+    Make(sim, "flavor default");
+    Make(sim, "clusterqueue cq flavor=default{cpu=1}");
+    Make(sim, "localqueue q cq=cq");
+    sim.SetFaultHook(hook);
+    sim.Start();
+    const absl::Time start = sim.now();
+    Make(sim,
+         "job v queue=q cpu=1 run=100s annotation:sluice.dev/last-checkpoint=2026-01-02T00:00:00Z");
+    for (int second = 10; second < 200; second += 10) {
+      sim.RunUntil(start + absl::Seconds(second));
+      if (restarts) sim.Crash();
+    }
+    sim.RunUntil(start + absl::Minutes(12));
+    int64_t told = 0;
+    for (const Json& event : sim.api().List(Kind::kEvent)) {
+      if (event.GetString("reason") != "InvalidCheckpoint") continue;
+      const Json* count = event.Find("count");
+      const Json* series = event.Find("series", "count");
+      told +=
+          std::max(count == nullptr ? 1 : count->AsInt(), series == nullptr ? 1 : series->AsInt());
+    }
+    for (const Json& workload : sim.api().List(Kind::kWorkload)) {
+      CHECK(workload.GetString("metadata", "annotations", "sluice.dev/ignored-annotations")
+                .find("in the future") != std::string::npos);
+    }
+    return std::pair(told, sim.writes());
+  };
+  const auto [once, writes] = play(nullptr, false);
+  CHECK(once == 1);
+  CHECK(play(nullptr, true).first == 1);
+  for (const Fault fault : {Fault::kCrashBefore, Fault::kCrashAfter, Fault::kLoseReply,
+                            Fault::kLoseRequest, Fault::kFail, Fault::kDuplicate}) {
+    for (uint64_t at = 1; at <= writes; ++at) {
+      INFO("fault " << static_cast<int>(fault) << " at write " << at);
+      const auto hook = [&](const state::Action&, uint64_t number) {
+        return number == at ? FaultDecision{fault} : FaultDecision{};
+      };
+      CHECK(play(hook, false).first <= 1);
+    }
+  }
+}
+
 }  // namespace
 }  // namespace sluice::sim

@@ -238,24 +238,103 @@ TEST_CASE("Credits: a controller that dies after any step knows the same balance
   CHECK(compared > 5);
 }
 
-TEST_CASE("Credits: faults at any write lose nothing and count nothing twice") {
+// The numbers of the writes of the clean course that balances depend on.
+std::vector<uint64_t> WritesThatCount() {
+  std::vector<uint64_t> writes;
   Course clean;
+  clean.sim().SetFaultHook([&](const state::Action& action, uint64_t number) {
+    if (action.kind == Kind::kCreditPolicy || action.kind == Kind::kCreditAccount ||
+        action.kind == Kind::kWorkload) {
+      writes.push_back(number);
+    }
+    return FaultDecision{};
+  });
   clean.sim().Start();
   clean.Finish();
-  const uint64_t writes = clean.sim().writes();
-  REQUIRE(writes > 50);
-  for (const Fault fault : {Fault::kCrashBefore, Fault::kCrashAfter, Fault::kLoseReply,
-                            Fault::kLoseRequest, Fault::kFail, Fault::kDuplicate}) {
-    for (uint64_t at = 1 + static_cast<uint64_t>(fault); at <= writes; at += 11) {
-      INFO("fault " << static_cast<int>(fault) << " at write " << at);
+  return writes;
+}
+
+TEST_CASE("Credits: faults at any write lose nothing and count nothing twice") {
+  const std::vector<uint64_t> writes = WritesThatCount();
+  REQUIRE(writes.size() > 50);
+  const std::vector<std::pair<Fault, int>> faults = {
+      {Fault::kCrashBefore, 0}, {Fault::kCrashAfter, 0}, {Fault::kLoseReply, 0},
+      {Fault::kLoseRequest, 0}, {Fault::kFail, 409},     {Fault::kFail, 503},
+      {Fault::kDuplicate, 0},   {Fault::kDelay, 0}};
+  for (const auto& [fault, code] : faults) {
+    for (const uint64_t at : writes) {
+      INFO("fault " << static_cast<int>(fault) << " " << code << " at write " << at);
+      FaultDecision decision;
+      decision.fault = fault;
+      decision.code = code;
       Course course;
       course.sim().SetFaultHook([&](const state::Action&, uint64_t number) {
-        return number == at ? FaultDecision{fault, at % 2 == 0 ? 409 : 503} : FaultDecision{};
+        return number == at ? decision : FaultDecision{};
       });
       course.sim().Start();
       course.Finish();
     }
   }
+}
+
+TEST_CASE("Credits: the lead may change at any write") {
+  Course clean(2);
+  clean.sim().Start();
+  clean.Finish();
+  const uint64_t writes = clean.sim().writes();
+  REQUIRE(writes > 50);
+  for (uint64_t at = 1; at <= writes; ++at) {
+    INFO("after write " << at);
+    Course course(2);
+    course.sim().Start();
+    do {
+      if (course.sim().writes() >= at && course.sim().leader() == 0) course.sim().SetLeader(1);
+    } while (course.Step());
+    CHECK(course.sim().leader() == 1);
+    course.Finish();
+  }
+}
+
+// The quota is changed, and the controller dies in front of, or behind, any write after that: what
+// was earned until then counts with the old quota, what comes after with the new one.
+TEST_CASE("Credits: a quota that changes between a crash and the next write") {
+  constexpr double kOld = 8;
+  constexpr double kNew = 2;
+  uint64_t last = 0;
+  for (const Fault fault : {Fault::kNone, Fault::kCrashBefore, Fault::kCrashAfter}) {
+    for (uint64_t behind = 1; behind <= std::max<uint64_t>(1, last); ++behind) {
+      INFO("fault " << static_cast<int>(fault) << " at write " << behind << " after the change");
+      Simulation sim({});
+      Make(sim, "flavor default");
+      Make(sim, "cohort org");
+      Make(sim, "clusterqueue a cohort=org flavor=default{cpu=8}");
+      Make(sim, "creditpolicy p cohort=org resource=cpu halfLife=0");
+      sim.Start();
+      const absl::Time start = sim.now();
+      sim.RunUntil(start + absl::Seconds(95));
+      const uint64_t before = sim.writes();
+      sim.SetFaultHook([&](const state::Action&, uint64_t number) {
+        return number == before + behind ? FaultDecision{fault} : FaultDecision{};
+      });
+      Json patch = Json::MakeObject();
+      patch["spec"].Set("resourceGroups",
+                        *api::ParseJson(R"([{"coveredResources": ["cpu"], "flavors": [{"name":
+                            "default", "resources": [{"name": "cpu", "nominalQuota": "2"}]}]}])"));
+      REQUIRE(sim.Patch(Kind::kClusterQueue, {"", "a"}, std::move(patch)).ok());
+      sim.RunUntil(start + absl::Seconds(400));
+      if (fault == Fault::kNone) last = sim.writes() - before;
+      const state::GovernedNode* node = sim.controller().world().credits().Find("cq-a");
+      REQUIRE((node != nullptr && node->timeline.has_value()));
+      const double balance = Hours(node->timeline->At(sim.now()).balance());
+      // A second for what is on its way at the start and at the change.
+      CHECK(balance == Approx((kOld * 95 + kNew * 305) / 3600).margin(kOld * 2 / 3600));
+      const Json* account = sim.api().Find(Kind::kCreditAccount, {"", "cq-a"});
+      REQUIRE(account != nullptr);
+      CHECK(account->GetString("status", "entitlement") == "2");
+      CHECK(sim.violations().empty());
+    }
+  }
+  CHECK(last >= 2);
 }
 
 TEST_CASE("Credits: another replica that takes the lead goes on with the same balances") {
