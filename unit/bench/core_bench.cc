@@ -6,9 +6,11 @@
 
 #include <array>
 
+#include "admission/conditions.h"
 #include "admission/cycle.h"
 #include "api/codec.h"
 #include "api/names.h"
+#include "base/check.h"
 #include "state/world.h"
 #include "unit/build/builders.h"
 
@@ -130,6 +132,96 @@ void BM_BackfillCycle(benchmark::State& state) {
 BENCHMARK(BM_BackfillCycle)
     ->ArgNames({"kind", "cohort"})
     ->ArgsProduct({{0, 1, 2}, {0, 1}})
+    ->Unit(benchmark::kMillisecond);
+
+// Nodes of one host each in racks of 20, all of them full of `running` workloads that end at
+// different times; each holds as many nodes as the others.
+std::unique_ptr<state::World> MakeNodes(int nodes, int running, const std::string& mode) {
+  auto world = std::make_unique<state::World>(state::Settings{});
+  const auto yaml = [&](api::Kind kind, const std::string& text) {
+    Upsert(*world, kind, *api::ParseJson(text));
+  };
+  Upsert(*world, api::Kind::kNamespace, api::Encode<api::Namespace>(build::Namespace("ns")));
+  yaml(api::Kind::kTopology,
+       R"({"metadata": {"name": "t"}, "spec": {"levels": [{"nodeLabel": "rack"},
+           {"nodeLabel": "kubernetes.io/hostname"}]}})");
+  yaml(api::Kind::kResourceFlavor,
+       R"({"metadata": {"name": "default"}, "spec": {"nodeLabels": {"pool": "p"},
+           "topologyName": "t"}})");
+  for (int i = 0; i < nodes; ++i) {
+    yaml(api::Kind::kNode,
+         fmt::format(R"({{"metadata": {{"name": "n{0}", "labels": {{"pool": "p", "rack": "r{1}",
+                         "kubernetes.io/hostname": "n{0}"}}}},
+                         "status": {{"allocatable": {{"cpu": "8", "pods": "110"}},
+                         "conditions": [{{"type": "Ready", "status": "True"}}]}}}})",
+                     i, i / 20));
+  }
+  state::Refs touched;
+  for (const api::Kind kind : {api::Kind::kNode, api::Kind::kPod}) {
+    world->Apply({state::ObjectEvent::Type::kListBegin, kind, {}}, build::Epoch(), touched);
+    if (kind == api::Kind::kNode) {
+      const auto all = world->nodes().all();
+      for (const auto& [key, node] : all) {
+        world->Apply({state::ObjectEvent::Type::kUpsert, kind, api::Encode(*node)}, build::Epoch(),
+                     touched);
+      }
+    }
+    world->Apply({state::ObjectEvent::Type::kListEnd, kind, {}}, build::Epoch(), touched);
+  }
+  build::ClusterQueue queue("cq");
+  queue.Flavor("default", {{"cpu", std::to_string(8 * nodes * 10)}});
+  queue.Annotation("sluice.dev/backfill", mode).Annotation("sluice.dev/backfill-depth", "100");
+  Upsert(*world, api::Kind::kClusterQueue, api::Encode(queue.Get()));
+  Upsert(*world, api::Kind::kLocalQueue,
+         api::Encode<api::LocalQueue>(build::LocalQueue("q", "cq")));
+  for (int i = 0; i < running; ++i) {
+    auto job = build::Workload("r" + std::to_string(i));
+    job.Queue("q").Request("cpu", "8").Count(nodes / running).Uid("uid-r" + std::to_string(i));
+    job.Created(build::At(i)).ResourceVersion(std::to_string(100 + i));
+    job.Annotation("sluice.dev/expected-runtime", std::to_string(1000 + 10 * i) + "s");
+    Upsert(*world, api::Kind::kWorkload, api::Encode<api::Workload>(job));
+  }
+  const absl::Time now = build::At(300);
+  for (const auto& decision : admission::Schedule(world->snapshot(), world->queues(), now, 1000)) {
+    SLUICE_CHECK(decision.kind == admission::Decision::Kind::kAdmit, "{}", decision.message);
+    auto admitted = std::make_shared<api::Workload>(*decision.info->workload);
+    admission::SetQuotaReservation(*admitted, decision.admission, {}, now);
+    world->Assume(std::move(admitted));
+  }
+  return world;
+}
+
+// The same on nodes: there is quota for all, and no node; the head wants nine tenths of them. Kind
+// 1: EASY; 2: Conservative, with all that wait of one size (shapes 1) or each of another.
+void BM_BackfillOnNodes(benchmark::State& state) {
+  const int nodes = static_cast<int>(state.range(0));
+  const auto shapes = static_cast<int>(state.range(2));
+  auto world = MakeNodes(nodes, 100, state.range(1) == 1 ? "EASY" : "Conservative");
+  for (int i = 0; i < 200; ++i) {
+    auto waits = build::Workload("w" + std::to_string(i));
+    waits.Queue("q").Request("cpu", "8").Uid("uid-w" + std::to_string(i));
+    waits.Count(i == 0 ? nodes * 9 / 10 : nodes / 50 + i % shapes);
+    waits.Annotation("sluice.dev/expected-runtime", std::to_string(2000 + i % shapes) + "s");
+    waits.Created(build::At(300 + i)).ResourceVersion(std::to_string(1000 + i));
+    Upsert(*world, api::Kind::kWorkload, api::Encode<api::Workload>(waits));
+  }
+  const absl::Time now = build::At(600);
+  world->RunReleases(now);
+  for (auto _ : state) {
+    world->queues().Retry("cq");
+    admission::Reservations reservations;
+    const auto decisions =
+        admission::Schedule(world->snapshot(), world->queues(), now, 1000, &reservations);
+    for (const admission::Decision& decision : decisions) {
+      if (decision.kind != admission::Decision::Kind::kWait) state.SkipWithError("one started");
+    }
+    state.counters["reservations"] = static_cast<double>(reservations.by_workload.size());
+    state.counters["refused"] = static_cast<double>(decisions.size());
+  }
+}
+BENCHMARK(BM_BackfillOnNodes)
+    ->ArgNames({"nodes", "kind", "shapes"})
+    ->ArgsProduct({{500, 5000}, {1, 2}, {1, 100}})
     ->Unit(benchmark::kMillisecond);
 
 void BM_Admit(benchmark::State& state) {
