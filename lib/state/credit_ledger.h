@@ -1,10 +1,10 @@
 // CreditLedger: the accounts of all governed ClusterQueues and Cohorts, kept current.
 //
-// The World feeds it: policies and accounts as objects, the quota tree, and every reservation with
-// the time at which it began and ended. What an account has is a function of its checkpoint (the
-// status of the CreditAccount), of the times that Workloads carry and of the entitlement; see
-// quota/credit_timeline.h. It answers what the accounts are at an instant, and keeps the
-// CreditStanding that decisions look at.
+// The World feeds it policies, accounts, the quota tree, and every reservation with its begin and
+// end. What an account has is a function of its checkpoint (the status of the CreditAccount), of
+// those times and of the entitlement; see quota/credit_timeline.h. A change of quotas counts from
+// the second in which it is seen; as objects do not say when they changed, one that no controller
+// wrote down counts from the start of the next. It keeps the CreditStanding for decisions.
 //
 // Single thread, no clock. Rebuild costs O(governed nodes); a reservation one settle for each
 // account above its ClusterQueue.
