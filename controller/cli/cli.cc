@@ -58,11 +58,12 @@ void Declare(CLI::App& app, Commands& commands) {
 }
 
 int Dump(const ConnectOptions& options, std::ostream& out, std::ostream& err) {
-  const absl::StatusOr<Scene> scene = OpenScene(options, absl::Now());
+  absl::StatusOr<Scene> scene = OpenScene(options, absl::Now());
   if (!scene.ok()) {
     err << std::string(scene.status().message()) << '\n';
     return kFailed;
   }
+  LeaveOutHomeless(scene->objects);
   for (const std::string& note : scene->objects.notes) err << "note: " << note << '\n';
   out << DumpText(scene->objects);
   return 0;

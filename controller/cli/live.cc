@@ -1,6 +1,9 @@
 #include "cli/live.h"
 
+#include <absl/container/btree_set.h>
+
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <iostream>
@@ -149,6 +152,18 @@ absl::StatusOr<ClusterObjects> Connection::Load(absl::Time now) {
                       api::InfoOf(kind).name, std::string(listed.status().message())));
     }
   }
+  // Each once: what is still not there after that is named by objects that wait for it.
+  absl::btree_set<Kind> again;
+  for (;;) {
+    const std::vector<Kind> missing = MissingKinds(objects);
+    const auto next = std::find_if(missing.begin(), missing.end(),
+                                   [&](Kind kind) { return !again.contains(kind); });
+    if (next == missing.end()) break;
+    again.insert(*next);
+    ASSIGN_OR_RETURN(std::vector<Json> newer, client().List(*next));
+    Absorb(*next, std::move(newer), objects);
+  }
+  LeaveOutHomeless(objects);
   return objects;
 }
 

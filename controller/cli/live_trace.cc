@@ -66,6 +66,21 @@ bool MakePlayable(Kind kind, Json& object, std::vector<std::string>& notes) {
   return true;
 }
 
+// LocalQueues that point to no ClusterQueue: nothing in them can start.
+void LeaveOutUnserved(ClusterObjects& objects) {
+  absl::btree_set<std::string> served;
+  for (const Json& queue : objects.kinds[Kind::kClusterQueue]) served.insert(NameOf(queue));
+  std::erase_if(objects.kinds[Kind::kLocalQueue], [&](const Json& queue) {
+    const std::string name = queue.GetString("spec", "clusterQueue");
+    if (served.contains(name)) return false;
+    objects.notes.push_back(
+        fmt::format("LocalQueue {} points to ClusterQueue {}, which does not exist: its workloads "
+                    "are left out",
+                    NameOf(queue), name));
+    return true;
+  });
+}
+
 // What pods without a Workload leave of the nodes.
 absl::btree_map<std::string, Requests> TakenByOthers(const ClusterObjects& objects) {
   absl::btree_map<std::string, Requests> taken;
@@ -357,6 +372,10 @@ std::string AssumptionText(const RunTimeSources& sources) {
 }
 
 sim::SourceFile ClusterFile(ClusterObjects& objects, bool keep_jobs) {
+  if (!keep_jobs) {
+    LeaveOutHomeless(objects);  // the API server would refuse them
+    LeaveOutUnserved(objects);
+  }
   std::string text;
   const auto add = [&](const Json& object) { text += "---\n" + api::ToYaml(object); };
   const auto others = TakenByOthers(objects);

@@ -1,5 +1,7 @@
 #include "cli/objects.h"
 
+#include <absl/container/btree_map.h>
+#include <absl/container/btree_set.h>
 #include <absl/strings/match.h>
 
 #include <algorithm>
@@ -111,6 +113,129 @@ bool HasTopology(const ClusterObjects& objects) {
   return std::any_of(flavors->second.begin(), flavors->second.end(), [](const Json& flavor) {
     return !flavor.GetString("spec", "topologyName").empty();
   });
+}
+
+namespace {
+
+using Names = absl::btree_set<std::string>;
+
+const std::vector<Json>& Of(const ClusterObjects& objects, Kind kind) {
+  static const std::vector<Json> none;
+  const auto found = objects.kinds.find(kind);
+  return found == objects.kinds.end() ? none : found->second;
+}
+
+// "namespace/name", or the name alone.
+std::string KeyOf(const Json& object) {
+  const std::string ns = object.GetString("metadata", "namespace");
+  return (ns.empty() ? "" : ns + "/") + object.GetString("metadata", "name");
+}
+
+Names KeysOf(const ClusterObjects& objects, Kind kind) {
+  Names keys;
+  for (const Json& object : Of(objects, kind)) keys.insert(KeyOf(object));
+  return keys;
+}
+
+void AddFlavors(const Json& object, Names& flavors) {
+  const Json* groups = object.Find("spec", "resourceGroups");
+  if (groups == nullptr || !groups->IsArray()) return;
+  for (const Json& group : groups->AsArray()) {
+    const Json* list = group.Find("flavors");
+    if (list == nullptr || !list->IsArray()) continue;
+    for (const Json& flavor : list->AsArray()) flavors.insert(flavor.GetString("name"));
+  }
+}
+
+// What the objects name, of one kind.
+Names Named(const ClusterObjects& objects, Kind kind) {
+  Names names;
+  const auto add = [&](Kind of, const char* field, bool local = false) {
+    for (const Json& object : Of(objects, of)) {
+      const std::string name = object.GetString("spec", field);
+      if (name.empty()) continue;
+      names.insert(local ? object.GetString("metadata", "namespace") + "/" + name : name);
+    }
+  };
+  switch (kind) {
+    case Kind::kNamespace:
+      for (const auto& [of, list] : objects.kinds) {
+        if (!api::InfoOf(of).namespaced) continue;
+        for (const Json& object : list) names.insert(object.GetString("metadata", "namespace"));
+      }
+      break;
+    case Kind::kLocalQueue:
+      add(Kind::kWorkload, "queueName", true);
+      break;
+    case Kind::kClusterQueue:
+      add(Kind::kLocalQueue, "clusterQueue");
+      break;
+    case Kind::kCohort:
+      add(Kind::kClusterQueue, "cohortName");
+      add(Kind::kCohort, "parentName");
+      break;
+    case Kind::kResourceFlavor:
+      for (const Kind of : {Kind::kClusterQueue, Kind::kCohort}) {
+        for (const Json& object : Of(objects, of)) AddFlavors(object, names);
+      }
+      break;
+    case Kind::kTopology:
+      add(Kind::kResourceFlavor, "topologyName");
+      break;
+    default:
+      break;
+  }
+  return names;
+}
+
+}  // namespace
+
+std::vector<Kind> MissingKinds(const ClusterObjects& objects) {
+  std::vector<Kind> missing;
+  for (const Kind kind : {Kind::kNamespace, Kind::kLocalQueue, Kind::kClusterQueue, Kind::kCohort,
+                          Kind::kResourceFlavor, Kind::kTopology}) {
+    if (!objects.kinds.contains(kind)) continue;  // it could not be read at all
+    const Names there = KeysOf(objects, kind);
+    const Names named = Named(objects, kind);
+    if (!std::includes(there.begin(), there.end(), named.begin(), named.end())) {
+      missing.push_back(kind);
+    }
+  }
+  return missing;
+}
+
+void Absorb(Kind kind, std::vector<Json> newer, ClusterObjects& objects) {
+  std::vector<Json>& list = objects.kinds[kind];
+  absl::btree_map<std::string, size_t> at;
+  for (size_t i = 0; i < list.size(); ++i) at[KeyOf(list[i])] = i;
+  for (Json& object : newer) {
+    const auto found = at.find(KeyOf(object));
+    if (found != at.end()) {
+      list[found->second] = std::move(object);
+    } else {
+      list.push_back(std::move(object));
+    }
+  }
+}
+
+void LeaveOutHomeless(ClusterObjects& objects) {
+  if (!objects.kinds.contains(Kind::kNamespace)) return;
+  const Names homes = KeysOf(objects, Kind::kNamespace);
+  absl::btree_map<std::string, int> left_out;  // by namespace
+  for (auto& [kind, list] : objects.kinds) {
+    if (!api::InfoOf(kind).namespaced) continue;
+    std::erase_if(list, [&](const Json& object) {
+      const std::string ns = object.GetString("metadata", "namespace");
+      if (homes.contains(ns)) return false;
+      ++left_out[ns];
+      return true;
+    });
+  }
+  for (const auto& [ns, count] : left_out) {
+    objects.notes.push_back(
+        fmt::format("{} object{} of namespace {} {} left out: there is no such namespace", count,
+                    count == 1 ? "" : "s", ns, count == 1 ? "is" : "are"));
+  }
 }
 
 std::string DumpText(const ClusterObjects& objects) {

@@ -46,6 +46,15 @@ bool IsDump(const std::string& text);
 bool HasTopology(const ClusterObjects& objects);
 std::string DumpText(const ClusterObjects& objects);
 
+// What objects came while others were read, kind after kind, can name things that were read before
+// they were there. The kinds of what is named and not there; in the order in which to read them
+// again, since what comes names others in turn.
+std::vector<api::Kind> MissingKinds(const ClusterObjects& objects);
+// Takes in a newer list of a kind; what it does not have any more stays, since others may name it.
+void Absorb(api::Kind kind, std::vector<api::Json> newer, ClusterObjects& objects);
+// Leaves out what lies in a namespace that is not there (it went, or came and went); notes say so.
+void LeaveOutHomeless(ClusterObjects& objects);
+
 // Objects that cannot be read become notes.
 std::unique_ptr<state::World> WorldOf(ClusterObjects& objects, const state::Settings& settings);
 

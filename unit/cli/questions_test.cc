@@ -1,3 +1,5 @@
+#include <absl/time/clock.h>
+
 #include <fstream>
 #include <sstream>
 #include <string>
@@ -186,6 +188,50 @@ TEST_CASE("a dump is read back as it was") {
   std::ofstream(again) << first.out;
   CHECK(Call({"dump", "--from", again}).out == first.out);
   CHECK(Call({"top", "--from", again}).out == Call({"top", "--from", ClusterFile()}).out);
+}
+
+TEST_CASE("a dump that was read while things came is whole, and can be played") {
+  const std::string file = "questions_test_torn.yaml";
+  std::ofstream(file)
+      << kCluster
+      << R"(- {apiVersion: v1, kind: LimitRange, metadata: {name: l, namespace: late}, spec: {limits: []}}
+- {apiVersion: kueue.x-k8s.io/v1beta2, kind: LocalQueue, metadata: {name: q, namespace: late}, spec: {clusterQueue: new}}
+- {apiVersion: kueue.x-k8s.io/v1beta2, kind: LocalQueue, metadata: {name: new, namespace: team}, spec: {clusterQueue: new}}
+)";
+  const Outcome dump = Call({"dump", "--from", file});
+  CHECK(dump.code == 0);
+  CHECK(dump.err == "note: 2 objects of namespace late are left out: there is no such namespace\n");
+  CHECK(dump.out.find("namespace: late") == std::string::npos);
+  // Also what another version of the dump wrote.
+  const Outcome played = Call({"simulate", file, "--default-runtime", "2h"});
+  CHECK(played.err == "");
+  CHECK(played.code == 0);
+  CHECK(played.out.find("note: 2 objects of namespace late are left out") != std::string::npos);
+}
+
+TEST_CASE("what is named and not there is read again") {
+  ClusterObjects objects = *ParseObjects("test", kCluster, absl::Now());
+  CHECK(MissingKinds(objects).empty());  // Cohorts were not read
+  const auto object = [](const std::string& json) { return *api::ParseJson(json); };
+  objects.kinds[api::Kind::kLocalQueue].push_back(
+      object(R"({"metadata":{"name":"q","namespace":"late"},"spec":{"clusterQueue":"new"}})"));
+  objects.kinds[api::Kind::kCohort];
+  CHECK(MissingKinds(objects) == std::vector<api::Kind>{api::Kind::kNamespace,
+                                                        api::Kind::kClusterQueue,
+                                                        api::Kind::kCohort});
+  Absorb(api::Kind::kNamespace, {object(R"({"metadata":{"name":"late"}})")}, objects);
+  Absorb(api::Kind::kClusterQueue,
+         {object(R"({"metadata":{"name":"new"},"spec":{"resourceGroups":[{"flavors":[)"
+                 R"({"name":"g"}]}]}})"),
+          object(R"({"metadata":{"name":"a"},"spec":{"stopPolicy":"Hold"}})")},
+         objects);
+  CHECK(objects.kinds[api::Kind::kNamespace].size() == 2);  // the one before stays
+  CHECK(objects.kinds[api::Kind::kClusterQueue].size() == 3);
+  CHECK(objects.kinds[api::Kind::kClusterQueue][0].GetString("spec", "stopPolicy") == "Hold");
+  CHECK(MissingKinds(objects) ==
+        std::vector<api::Kind>{api::Kind::kCohort, api::Kind::kResourceFlavor});
+  LeaveOutHomeless(objects);
+  CHECK(objects.notes.empty());
 }
 
 TEST_CASE("what cannot be read is named") {
