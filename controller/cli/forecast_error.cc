@@ -203,6 +203,15 @@ absl::StatusOr<ForecastError> MeasureForecast(const ReplayInput& input) {
   return error;
 }
 
+namespace {
+
+std::string AssumptionOf(const ForecastError& error) {
+  return error.mean_runtime ? "nothing else arrives; run times are the mean of what finished before"
+                            : "nothing else arrives; run times are known";
+}
+
+}  // namespace
+
 std::string ErrorText(const ForecastError& error) {
   const std::string bias = sim::ShortTime(std::abs(error.bias));
   Table table({"FORECASTS", "AT-ONCE", "REAL-WAIT", "MEAN-ERROR", "MEDIAN", "P95", "BIAS",
@@ -215,10 +224,7 @@ std::string ErrorText(const ForecastError& error) {
              sim::ShortTime(error.median), sim::ShortTime(error.p95),
              (error.bias < 0 && bias != "0s" ? "-" : "") + bias, part(error.within_minute),
              part(error.within_tenth), std::to_string(error.never)});
-  return table.Text(false) + (error.mean_runtime
-                                  ? "Assumption: nothing else arrives; run times are the mean of "
-                                    "what finished before.\n"
-                                  : "Assumption: nothing else arrives; run times are known.\n");
+  return table.Text(false) + "Assumption: " + AssumptionOf(error) + ".\n";
 }
 
 api::Json ErrorJson(const ForecastError& error) {
@@ -233,7 +239,8 @@ api::Json ErrorJson(const ForecastError& error) {
                                 {"biasSeconds", seconds(error.bias)},
                                 {"withinMinute", error.within_minute},
                                 {"withinTenth", error.within_tenth},
-                                {"meanRuntime", error.mean_runtime}});
+                                {"meanRuntime", error.mean_runtime},
+                                {"assumption", AssumptionOf(error)}});
 }
 
 }  // namespace sluice::cli

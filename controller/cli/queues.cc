@@ -10,6 +10,7 @@
 #include "api/names.h"
 #include "base/status.h"
 #include "cli/table.h"
+#include "queueing/backfill.h"
 #include "topology/fragmentation.h"
 
 namespace sluice::cli {
@@ -44,10 +45,22 @@ std::string UsageText(const state::World& world, const api::ClusterQueue& queue)
   return text;
 }
 
+const char* BackfillName(const api::ClusterQueue& queue) {
+  switch (queueing::BackfillOf(queue).mode) {
+    case queueing::BackfillMode::kOff:
+      break;
+    case queueing::BackfillMode::kEasy:
+      return "EASY";
+    case queueing::BackfillMode::kConservative:
+      return "Conservative";
+  }
+  return "";
+}
+
 Shown ClusterQueues(const state::World& world, bool wide) {
   std::vector<std::string> columns = {"NAME",    "COHORT",    "STRATEGY", "ACTIVE",
                                       "PENDING", "RESERVING", "ADMITTED"};
-  if (wide) columns.insert(columns.end(), {"REASON", "USAGE"});
+  if (wide) columns.insert(columns.end(), {"REASON", "USAGE", "NEXT"});
   Shown shown{Table(columns), Json::MakeArray()};
   for (const auto& [key, queue] : world.cluster_queues().all()) {
     const state::QueueActivity activity = world.ActivityOf(key.name);
@@ -55,23 +68,30 @@ Shown ClusterQueues(const state::World& world, bool wide) {
     const queueing::PendingCounts pending = world.queues().Pending(key.name);
     const bool strict = queueing::StrategyOf(*queue) == queueing::QueueingStrategy::kStrictFifo;
     const std::string usage = UsageText(world, *queue);
+    const std::string strategy = strict ? "StrictFIFO" : "BestEffortFIFO";
+    const std::string backfill = BackfillName(*queue);
+    // The one that is looked at next; with backfill the one that gets the first reservation.
+    const std::vector<queueing::WorkloadInfoPtr> first = world.queues().First(key.name, 1);
+    const std::string next = first.empty() ? "" : first.front()->Key().ToString();
     std::vector<std::string> cells = {key.name,
                                       queue->spec.cohort_name,
-                                      strict ? "StrictFIFO" : "BestEffortFIFO",
+                                      backfill.empty() ? strategy : strategy + "/" + backfill,
                                       activity.active ? "True" : "False",
                                       std::to_string(pending.Total()),
                                       std::to_string(totals.reserving),
                                       std::to_string(totals.admitted)};
-    if (wide) cells.insert(cells.end(), {activity.active ? "" : activity.reason, usage});
+    if (wide) cells.insert(cells.end(), {activity.active ? "" : activity.reason, usage, next});
     shown.table.Add(std::move(cells), activity.active ? Tone::kGood : Tone::kBad, 3);
     Json item = Json::MakeObject({{"name", key.name},
                                   {"cohort", queue->spec.cohort_name},
-                                  {"strategy", strict ? "StrictFIFO" : "BestEffortFIFO"},
+                                  {"strategy", strategy},
                                   {"active", activity.active},
                                   {"pending", pending.Total()},
                                   {"reserving", totals.reserving},
                                   {"admitted", totals.admitted},
                                   {"usage", usage}});
+    if (!backfill.empty()) item.Set("backfill", backfill);
+    if (!next.empty()) item.Set("next", next);
     if (!activity.active) {
       item.Set("reason", activity.reason);
       item.Set("message", activity.message);

@@ -103,6 +103,32 @@ TEST_CASE("queues as a table, and as data") {
   CHECK(Call({"queues", "--from", file, "--local", "-n", "other"}).err == "there are no queues\n");
 }
 
+TEST_CASE("queues show their backfill and who is looked at next") {
+  const std::string file = "questions_test_backfill.yaml";
+  std::string cluster = kCluster;
+  const std::string plain = "metadata: {name: a}";
+  cluster.replace(cluster.find(plain), plain.size(),
+                  "metadata: {name: a, annotations: {sluice.dev/backfill: EASY}}");
+  const std::string waiting = "  spec: *large\n";
+  cluster.replace(cluster.find(waiting), waiting.size(),
+                  waiting +
+                      "  status:\n    conditions:\n    - {type: Reserved, status: \"True\", "
+                      "reason: Backfill, message: \"Its start is reserved for "
+                      "2026-01-01T03:00:00Z\", lastTransitionTime: "
+                      "\"2026-01-01T00:30:00Z\"}\n");
+  std::ofstream(file) << cluster;
+  const Outcome wide = Call({"queues", "--from", file, "-o", "wide"});
+  CHECK(wide.err == "");
+  CHECK(wide.out.find("BestEffortFIFO/EASY") != std::string::npos);
+  CHECK(wide.out.find("team/waiting") != std::string::npos);
+  const auto json = api::ParseJson(Call({"queues", "--from", file, "-o", "json"}).out);
+  REQUIRE(json.ok());
+  const api::Json& queue = json->Find("items")->AsArray()[0];
+  CHECK(queue.GetString("strategy") == "BestEffortFIFO");
+  CHECK(queue.GetString("backfill") == "EASY");
+  CHECK(queue.GetString("next") == "team/waiting");
+}
+
 TEST_CASE("colours are for terminals only") {
   const std::string file = ClusterFile();
   CHECK(Call({"queues", "--from", file}).out.find('\x1b') == std::string::npos);
@@ -521,6 +547,7 @@ spec: {clusterQueue: cq}
   const auto json = api::ParseJson(exact.out);
   REQUIRE(json.ok());
   CHECK(json->Find("forecasts")->AsInt() == 4);
+  CHECK(json->GetString("assumption") == "nothing else arrives; run times are known");
   CHECK(json->Find("atOnce")->AsInt() == 2);
   CHECK(json->Find("meanErrorSeconds")->AsDouble() < 1e-3);
   CHECK(json->Find("realWaitSeconds")->AsDouble() == Approx((90 + 130) / 4.0));
