@@ -9,10 +9,19 @@
 #include "api/json.h"
 #include "kube/exec_plugin.h"
 #include "unit/catch.h"
-#include "unit/kube/tls_pair.h"
+#include "unit/kube/certificate.h"
 
 namespace sluice::kube {
 namespace {
+
+std::string ToBase64(const std::string& text) {
+  std::string encoded((text.size() + 2) / 3 * 4 + 1, '\0');
+  const int size = EVP_EncodeBlock(reinterpret_cast<unsigned char*>(encoded.data()),
+                                   reinterpret_cast<const unsigned char*>(text.data()),
+                                   static_cast<int>(text.size()));
+  encoded.resize(static_cast<size_t>(size));
+  return encoded;
+}
 
 struct TempDir {
   TempDir() {
@@ -73,8 +82,8 @@ struct BadRow {
 };
 
 TEST_CASE("broken kubeconfigs are refused with one line that names the field") {
-  const TlsPair pair = MakeTlsPair("127.0.0.1");
-  const TlsPair other = MakeTlsPair("127.0.0.1");
+  const Certificate pair = SelfSigned("127.0.0.1");
+  const Certificate other = SelfSigned("127.0.0.1");
   const std::string server = "server: 'https://h:1'";
   const auto row = GENERATE_COPY(values<BadRow>({
       {"empty", "", "/dir/config: current-context is not set"},
@@ -100,7 +109,7 @@ TEST_CASE("broken kubeconfigs are refused with one line that names the field") {
        "insecure-skip-tls-verify is not true or false"},
       {"insecure with CA",
        Config("{" + server + ", insecure-skip-tls-verify: true, certificate-authority-data: " +
-                  ToBase64(pair.cert) + "}",
+                  ToBase64(pair.cert_pem) + "}",
               "{}"),
        "insecure-skip-tls-verify together with certificate-authority"},
       {"CA not base64", Config("{" + server + ", certificate-authority-data: '%%%'}", "{}"),
@@ -110,18 +119,18 @@ TEST_CASE("broken kubeconfigs are refused with one line that names the field") {
       {"CA file missing", Config("{" + server + ", certificate-authority: ca.crt}", "{}"),
        "certificate-authority: cannot read /dir/ca.crt: No such file or directory"},
       {"certificate without key",
-       Config("{" + server + "}", "{client-certificate-data: " + ToBase64(pair.cert) + "}"),
+       Config("{" + server + "}", "{client-certificate-data: " + ToBase64(pair.cert_pem) + "}"),
        "client-certificate is given without client-key"},
       {"key without certificate",
-       Config("{" + server + "}", "{client-key-data: " + ToBase64(pair.key) + "}"),
+       Config("{" + server + "}", "{client-key-data: " + ToBase64(pair.key_pem) + "}"),
        "client-key is given without client-certificate"},
       {"key of another certificate",
-       Config("{" + server + "}", "{client-certificate-data: " + ToBase64(pair.cert) +
-                                      ", client-key-data: " + ToBase64(other.key) + "}"),
+       Config("{" + server + "}", "{client-certificate-data: " + ToBase64(pair.cert_pem) +
+                                      ", client-key-data: " + ToBase64(other.key_pem) + "}"),
        "client-key-data does not belong to client-certificate-data"},
       {"broken key",
-       Config("{" + server + "}",
-              "{client-certificate-data: " + ToBase64(pair.cert) + ", client-key-data: aGVsbG8=}"),
+       Config("{" + server + "}", "{client-certificate-data: " + ToBase64(pair.cert_pem) +
+                                      ", client-key-data: aGVsbG8=}"),
        "client-key-data holds no PEM private key"},
       {"password", Config("{" + server + "}", "{username: a, password: b}"),
        "/dir/config: user \"u\": username and password are not supported"},
@@ -169,9 +178,9 @@ TEST_CASE("a kubeconfig from a foreign source may be kept from files and program
 
 TEST_CASE("the first definition of a name wins and paths are relative to their file") {
   TempDir dir;
-  const TlsPair pair = MakeTlsPair("127.0.0.1");
+  const Certificate pair = SelfSigned("127.0.0.1");
   mkdir((dir.path + "/sub").c_str(), 0755);
-  dir.Write("sub/ca.pem", pair.cert);
+  dir.Write("sub/ca.pem", pair.cert_pem);
   dir.Write("sub/token", "from-file\n");
   const std::string first = dir.Write("sub/first",
                                       "contexts: [{name: c, context: {cluster: k, user: u}}]\n"
@@ -188,7 +197,7 @@ TEST_CASE("the first definition of a name wins and paths are relative to their f
   CHECK((*credentials)->server() == "https://h:1");
   CHECK((*credentials)->tls_server_name() == "api");
   CHECK((*credentials)->default_namespace() == "default");
-  CHECK((*credentials)->Tls()->ca == pair.cert);
+  CHECK((*credentials)->Tls()->ca == pair.cert_pem);
   CHECK(*(*credentials)->AuthHeaders() == HeaderList{{"Authorization", "Bearer from-file"}});
 
   // An explicit path is the only file, and a context can be chosen.
@@ -218,8 +227,8 @@ TEST_CASE("without any setting the home directory is used, in a pod its own file
   CHECK((*credentials)->server() == "https://home:1");
   CHECK((*credentials)->default_namespace() == "team");
 
-  const TlsPair pair = MakeTlsPair("127.0.0.1");
-  dir.Write("ca.crt", pair.cert);
+  const Certificate pair = SelfSigned("127.0.0.1");
+  dir.Write("ca.crt", pair.cert_pem);
   dir.Write("token", "first");
   dir.Write("namespace", "sluice-system\n");
   auto config = InClusterConfig({.directory = dir.path, .host = "fd00::1", .port = "443"});
@@ -228,7 +237,7 @@ TEST_CASE("without any setting the home directory is used, in a pod its own file
   auto pod = Credentials::Make(*config);
   REQUIRE(pod.ok());
   CHECK((*pod)->default_namespace() == "sluice-system");
-  CHECK((*pod)->Tls()->ca == pair.cert);
+  CHECK((*pod)->Tls()->ca == pair.cert_pem);
   CHECK((*pod)->Fresh());
   dir.Write("token", "second");
   CHECK((*pod)->AuthHeaders()->front().second == "Bearer first");

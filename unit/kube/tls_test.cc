@@ -5,15 +5,15 @@
 #include <cstdlib>
 #include <fstream>
 
+#include "unit/kube/certificate.h"
 #include "unit/kube/fixture.h"
-#include "unit/kube/tls_pair.h"
 
 namespace sluice::kube {
 namespace {
 
 struct ServerContext {
   // With `client_ca` set, clients must show a certificate signed by it.
-  explicit ServerContext(const TlsPair& pair, const std::string& client_ca = "")
+  explicit ServerContext(const Certificate& pair, const std::string& client_ca = "")
       : context(SSL_CTX_new(TLS_server_method())) {
     Use(pair);
     if (client_ca.empty()) return;
@@ -26,9 +26,9 @@ struct ServerContext {
   }
   ~ServerContext() { SSL_CTX_free(context); }
 
-  void Use(const TlsPair& pair) {
-    BIO* cert_bio = BIO_new_mem_buf(pair.cert.data(), static_cast<int>(pair.cert.size()));
-    BIO* key_bio = BIO_new_mem_buf(pair.key.data(), static_cast<int>(pair.key.size()));
+  void Use(const Certificate& pair) {
+    BIO* cert_bio = BIO_new_mem_buf(pair.cert_pem.data(), static_cast<int>(pair.cert_pem.size()));
+    BIO* key_bio = BIO_new_mem_buf(pair.key_pem.data(), static_cast<int>(pair.key_pem.size()));
     X509* cert = PEM_read_bio_X509(cert_bio, nullptr, nullptr, nullptr);
     EVP_PKEY* key = PEM_read_bio_PrivateKey(key_bio, nullptr, nullptr, nullptr);
     SSL_CTX_use_certificate(context, cert);
@@ -55,22 +55,22 @@ absl::Status Try(const CredentialConfig& config) {
 }
 
 TEST_CASE("the server must be signed by the CA and carry the name") {
-  const TlsPair by_address = MakeTlsPair("127.0.0.1");
-  const TlsPair by_name = MakeTlsPair("api.example.org");
-  const TlsPair stranger = MakeTlsPair("127.0.0.1");
+  const Certificate by_address = SelfSigned("127.0.0.1");
+  const Certificate by_name = SelfSigned("api.example.org");
+  const Certificate stranger = SelfSigned("127.0.0.1");
   const ServerContext address_context(by_address);
   const ServerContext name_context(by_name);
   TestServer address_server(Answer, address_context.context);
   TestServer name_server(Answer, name_context.context);
 
-  CHECK(Try(Trusting(address_server, by_address.cert)).ok());
+  CHECK(Try(Trusting(address_server, by_address.cert_pem)).ok());
 
-  const absl::Status untrusted = Try(Trusting(address_server, stranger.cert));
+  const absl::Status untrusted = Try(Trusting(address_server, stranger.cert_pem));
   CHECK(untrusted.code() == absl::StatusCode::kUnavailable);
   CHECK_THAT(std::string(untrusted.message()), Catch::Contains("TLS handshake failed"));
 
-  CHECK(Try(Trusting(name_server, by_name.cert)).code() == absl::StatusCode::kUnavailable);
-  CredentialConfig named = Trusting(name_server, by_name.cert);
+  CHECK(Try(Trusting(name_server, by_name.cert_pem)).code() == absl::StatusCode::kUnavailable);
+  CredentialConfig named = Trusting(name_server, by_name.cert_pem);
   named.tls_server_name = "api.example.org";
   CHECK(Try(named).ok());
   named.tls_server_name = "other.example.org";
@@ -83,43 +83,43 @@ TEST_CASE("the server must be signed by the CA and carry the name") {
 }
 
 TEST_CASE("what the system trusts does not count where the cluster names its own authority") {
-  const TlsPair server_pair = MakeTlsPair("127.0.0.1");
-  const TlsPair stranger = MakeTlsPair("127.0.0.1");
+  const Certificate server_pair = SelfSigned("127.0.0.1");
+  const Certificate stranger = SelfSigned("127.0.0.1");
   const ServerContext context(server_pair);
   TestServer server(Answer, context.context);
   char path[] = "/tmp/sluice-trusted-XXXXXX";
   const int file = mkstemp(path);
   REQUIRE(file >= 0);
   close(file);
-  std::ofstream(path) << server_pair.cert;
+  std::ofstream(path) << server_pair.cert_pem;
   setenv("SSL_CERT_FILE", path, 1);  // the authorities of the system, for OpenSSL
-  CHECK_FALSE(Try(Trusting(server, stranger.cert)).ok());
-  CHECK(Try(Trusting(server, server_pair.cert)).ok());
+  CHECK_FALSE(Try(Trusting(server, stranger.cert_pem)).ok());
+  CHECK(Try(Trusting(server, server_pair.cert_pem)).ok());
   unsetenv("SSL_CERT_FILE");
   std::remove(path);
 }
 
 TEST_CASE("a client certificate is shown to the server") {
-  const TlsPair server_pair = MakeTlsPair("127.0.0.1");
-  const TlsPair client_pair = MakeTlsPair("client");
-  const TlsPair stranger = MakeTlsPair("client");
-  const ServerContext context(server_pair, client_pair.cert);
+  const Certificate server_pair = SelfSigned("127.0.0.1");
+  const Certificate client_pair = SelfSigned("client");
+  const Certificate stranger = SelfSigned("client");
+  const ServerContext context(server_pair, client_pair.cert_pem);
   TestServer server(Answer, context.context);
-  CredentialConfig config = Trusting(server, server_pair.cert);
+  CredentialConfig config = Trusting(server, server_pair.cert_pem);
   CHECK_FALSE(Try(config).ok());
-  config.client_cert_data = client_pair.cert;
-  config.client_key_data = client_pair.key;
+  config.client_cert_data = client_pair.cert_pem;
+  config.client_key_data = client_pair.key_pem;
   CHECK(Try(config).ok());
-  config.client_cert_data = stranger.cert;
-  config.client_key_data = stranger.key;
+  config.client_cert_data = stranger.cert_pem;
+  config.client_key_data = stranger.key_pem;
   CHECK_FALSE(Try(config).ok());
 }
 
 TEST_CASE("a CA file that is replaced counts for the next connection") {
-  const TlsPair before = MakeTlsPair("127.0.0.1");
-  const TlsPair after = MakeTlsPair("127.0.0.1");
+  const Certificate before = SelfSigned("127.0.0.1");
+  const Certificate after = SelfSigned("127.0.0.1");
   const std::string path = std::tmpnam(nullptr);
-  std::ofstream(path) << before.cert;
+  std::ofstream(path) << before.cert_pem;
   ServerContext context(before);
   TestServer server(
       [](const TestRequest&, TestConnection& connection) {
@@ -133,13 +133,13 @@ TEST_CASE("a CA file that is replaced counts for the next connection") {
   CHECK(SendAndWait(*link.transport, {}).ok());
   context.Use(after);
   CHECK_FALSE(SendAndWait(*link.transport, {}).ok());
-  std::ofstream(path) << after.cert;
+  std::ofstream(path) << after.cert_pem;
   CHECK(SendAndWait(*link.transport, {}).ok());
   std::remove(path.c_str());
 }
 
 TEST_CASE("a watch over TLS is streamed too") {
-  const TlsPair pair = MakeTlsPair("127.0.0.1");
+  const Certificate pair = SelfSigned("127.0.0.1");
   const ServerContext context(pair);
   TestServer server(
       [](const TestRequest&, TestConnection& connection) {
@@ -149,7 +149,7 @@ TEST_CASE("a watch over TLS is streamed too") {
         connection.WaitClosed();
       },
       context.context);
-  Link link(Trusting(server, pair.cert));
+  Link link(Trusting(server, pair.cert_pem));
   Box<std::string> lines;
   Box<absl::StatusCode> ends;
   const auto handle = link.transport->Stream(

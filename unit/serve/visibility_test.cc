@@ -9,7 +9,7 @@
 #include "serve/server.h"
 #include "unit/build/builders.h"
 #include "unit/catch.h"
-#include "unit/serve/client_certificate.h"
+#include "unit/kube/certificate.h"
 #include "unit/serve/test_client.h"
 
 namespace sluice::serve {
@@ -30,6 +30,11 @@ Json TrustMap(const std::string& proxy_ca, const std::string& client_ca) {
                           {"requestheader-uid-headers", R"(["X-Remote-Uid"])"},
                           {"requestheader-group-headers", R"(["X-Remote-Group"])"},
                           {"requestheader-extra-headers-prefix", R"(["X-Remote-Extra-"])"}})}});
+}
+
+kube::Certificate IssueClient(const KeyPair& ca, const std::string& common_name,
+                              const std::string& organization = "") {
+  return kube::IssueClient({ca.cert_pem, ca.key_pem, ""}, common_name, organization);
 }
 
 // A server's surroundings: two authorities, an API server that knows one token and lets "allowed"
@@ -90,7 +95,7 @@ struct Fixture {
 
   const KeyPair proxy_ca = *GenerateCa("proxies", absl::Now(), absl::Hours(1));
   const KeyPair client_ca = *GenerateCa("clients", absl::Now(), absl::Hours(1));
-  const ClientCertificate proxy = IssueClient(proxy_ca, "front-proxy");
+  const kube::Certificate proxy = IssueClient(proxy_ca, "front-proxy");
   std::shared_ptr<const RequestTrust> trust =
       *RequestTrust::Parse(TrustMap(proxy_ca.cert_pem, client_ca.cert_pem));
   std::shared_ptr<PendingIndex> index = std::make_shared<PendingIndex>();
@@ -234,13 +239,13 @@ TEST_CASE("who asks is who the front proxy says, and nobody else may say so") {
     CHECK(fixture.asked.back().find("system:anonymous") != std::string::npos);
   }
   SECTION("a certificate of the right authority with another name") {
-    const ClientCertificate other = IssueClient(fixture.proxy_ca, "somebody");
+    const kube::Certificate other = IssueClient(fixture.proxy_ca, "somebody");
     request.client_certificates =
         std::make_shared<const std::vector<std::string>>(std::vector<std::string>{other.der});
     CHECK(fixture.Ask(request).status == 403);
   }
   SECTION("the right name from another authority") {
-    const ClientCertificate other = IssueClient(fixture.client_ca, "front-proxy");
+    const kube::Certificate other = IssueClient(fixture.client_ca, "front-proxy");
     request.client_certificates =
         std::make_shared<const std::vector<std::string>>(std::vector<std::string>{other.der});
     CHECK(fixture.Ask(request).status == 403);
@@ -257,7 +262,7 @@ TEST_CASE("direct clients have certificates and tokens of their own") {
   Fill(*fixture.index);
   Request request = fixture.Proxied(std::string(kRoot) + "clusterqueues/cq/pendingworkloads");
   SECTION("a user's own certificate") {
-    const ClientCertificate own = IssueClient(fixture.client_ca, "root", "system:masters");
+    const kube::Certificate own = IssueClient(fixture.client_ca, "root", "system:masters");
     request.client_certificates =
         std::make_shared<const std::vector<std::string>>(std::vector<std::string>{own.der});
     const size_t before = fixture.asked.size();
