@@ -26,10 +26,16 @@ std::string CauseOf(const std::string& reason) {
 }
 
 // Why no tree has the node; "" when that is not known here.
-std::string AbsenceOf(const api::Node& node, bool leaving_counts) {
+const char* AbsenceOf(const api::Node& node, bool leaving_counts) {
   if (node.unschedulable) return "cordon";
   if (!api::IsTrue(node.conditions, "Ready")) return "notReady";
-  return leaving_counts && queueing::TopologyNode(node).leaving ? "drain" : "";
+  if (!leaving_counts) return "";
+  // Most nodes have no other condition that is True, and the look at all that they say is dear.
+  const bool healthy = std::none_of(
+      node.conditions.begin(), node.conditions.end(), [](const api::Condition& condition) {
+        return condition.status == api::ConditionStatus::kTrue && condition.type != "Ready";
+      });
+  return !healthy && queueing::TopologyNode(node).leaving ? "drain" : "";
 }
 
 bool Belongs(const api::Node& node, const api::ResourceFlavor& flavor,
@@ -57,24 +63,36 @@ int64_t PodsOn(const Requests& free, const Requests& per_pod) {
   return pods;
 }
 
-// Takes what workloads hold on these hosts from what is free there.
-void SubtractUsage(const state::World& world, absl::btree_map<std::string, Requests>& free) {
-  const topology::Inventory& inventory = world.topology()->inventory();
-  for (const auto& [key, workload] : world.workloads().all()) {
-    const topology::Booking* booking = inventory.FindWorkload(key.ToString());
-    if (booking == nullptr) continue;
-    for (const topology::PodSetUsage& pod_set : booking->usage()) {
-      for (const topology::AssignedDomain& domain : pod_set.assignment.domains) {
-        if (domain.values.empty()) continue;
-        const auto host = free.find(domain.values.back());
-        if (host == free.end()) continue;
-        for (const auto& [resource, amount] : pod_set.per_pod) {
-          host->second[resource] -= amount * domain.count;
-        }
-        host->second["pods"] -= domain.count;
+void Subtract(const topology::Booking& booking, absl::btree_map<std::string, Requests>& free) {
+  for (const topology::PodSetUsage& pod_set : booking.usage()) {
+    for (const topology::AssignedDomain& domain : pod_set.assignment.domains) {
+      if (domain.values.empty()) continue;
+      const auto host = free.find(domain.values.back());
+      if (host == free.end()) continue;
+      for (const auto& [resource, amount] : pod_set.per_pod) {
+        host->second[resource] -= amount * domain.count;
       }
+      host->second["pods"] -= domain.count;
     }
   }
+}
+
+// Takes what workloads hold on these hosts from what is free there.
+void SubtractUsage(state::World& world, absl::btree_map<std::string, Requests>& free) {
+  const topology::Inventory& inventory = world.topology()->inventory();
+  const admission::Snapshot& snapshot = world.snapshot();
+  for (const auto& [name, queue] : snapshot.cluster_queues) {
+    for (const preemption::ReservedWorkload* holder : snapshot.reserved.Of(name)) {
+      const topology::Booking* booking = inventory.FindWorkload(holder->Key().ToString());
+      if (booking != nullptr) Subtract(*booking, free);
+    }
+  }
+}
+
+int64_t PodsOnAll(const absl::btree_map<std::string, Requests>& free, const Requests& per_pod) {
+  int64_t pods = 0;
+  for (const auto& [host, amounts] : free) pods = SaturatingAdd(pods, PodsOn(amounts, per_pod));
+  return pods;
 }
 
 struct InTree {
@@ -117,7 +135,7 @@ std::string ExcludedNodes::Text() const {
   return fmt::format("{} of {} may not be used ({})", Count(), nodes, causes);
 }
 
-ExcludedNodes FindExcluded(const state::World& world, const api::Workload& workload,
+ExcludedNodes FindExcluded(state::World& world, const api::Workload& workload,
                            const std::string& pod_set_name, const FlavorName& flavor_name,
                            const topology::Failure& failure) {
   ExcludedNodes excluded;
@@ -152,9 +170,10 @@ ExcludedNodes FindExcluded(const state::World& world, const api::Workload& workl
   absl::btree_map<std::string, Requests> free;  // by host, of those in no tree
   int samples = 0;
   for (const auto& [key, node] : world.nodes().all()) {
-    const std::string cause = AbsenceOf(*node, leaving_counts);
-    const bool sample = cause.empty() && in_tree.excluded > 0 && samples < kSamples;
-    if ((cause.empty() && !sample) || !Belongs(*node, *flavor, *topology)) continue;
+    const char* cause = AbsenceOf(*node, leaving_counts);
+    const bool in_a_tree = *cause == '\0';
+    const bool sample = in_a_tree && in_tree.excluded > 0 && samples < kSamples;
+    if ((in_a_tree && !sample) || !Belongs(*node, *flavor, *topology)) continue;
     const Requests allocatable = RequestsOf(node->allocatable);
     if (sample) {  // some tell how large nodes are here
       ++samples;
@@ -166,10 +185,12 @@ ExcludedNodes FindExcluded(const state::World& world, const api::Workload& workl
     const auto host = node->metadata.labels.find(kHostname);
     free[host == node->metadata.labels.end() ? key.name : host->second] = allocatable;
   }
-  if (!free.empty()) SubtractUsage(world, free);
-  int64_t pods = 0;
-  for (const auto& [host, amounts] : free) pods = SaturatingAdd(pods, PodsOn(amounts, per_pod));
-  excluded.room = units(pods);
+  excluded.room = units(PodsOnAll(free, per_pod));
+  finish();
+  // What runs there matters only where they would be enough without it.
+  if (free.empty() || excluded.room < excluded.missing) return excluded;
+  SubtractUsage(world, free);
+  excluded.room = units(PodsOnAll(free, per_pod));
   finish();
   return excluded;
 }

@@ -3,7 +3,8 @@
 // What placement knows of them is in its failure, but nodes that are cordoned, not ready or (where
 // a topology does not end in hosts) being drained are in no tree at all. They are looked for among
 // the World's nodes here, with what they could take besides the workloads that still run there.
-// Only for questions: O(nodes), and O(workloads) where there is such a node.
+// Only for questions: O(nodes), and O(workloads that hold quota) where such nodes would be enough
+// if nothing ran there. What waits costs nothing.
 #pragma once
 
 #include <absl/container/btree_map.h>
@@ -21,7 +22,8 @@ struct ExcludedNodes {
   // "cordon", "notReady", "drain", "maintenance", "taint", "affinity" -> nodes.
   absl::btree_map<std::string, int64_t> by_cause;
   int64_t nodes = 0;  // of the flavor, with those that can be used
-  // Pods or slices, as the failure counts: that lack, and that would fit on the excluded nodes.
+  // Pods or slices, as the failure counts: that lack, and that would fit on the excluded nodes (at
+  // most, where that is less than what lacks).
   int64_t missing = 0;
   int64_t room = 0;
 
@@ -31,7 +33,7 @@ struct ExcludedNodes {
 };
 
 // `flavor` is that of the failure.
-ExcludedNodes FindExcluded(const state::World& world, const api::Workload& workload,
+ExcludedNodes FindExcluded(state::World& world, const api::Workload& workload,
                            const std::string& pod_set, const FlavorName& flavor,
                            const topology::Failure& failure);
 

@@ -55,7 +55,7 @@ struct Placeless {
 };
 
 // The first that tells how much room there is.
-std::optional<Placeless> FindPlaceless(const state::World& world, const ExplanationTree& tree,
+std::optional<Placeless> FindPlaceless(state::World& world, const ExplanationTree& tree,
                                        const api::Workload& workload) {
   const flavor::PodSetAssignment* in = nullptr;
   const flavor::Finding* of = nullptr;
@@ -266,7 +266,7 @@ bool Waits(const ExplanationTree& tree) {
   return reason != "Finished" && reason != "Admitted" && reason != "Evicted";
 }
 
-Why WhyOf(const state::World& world, const ExplanationTree& tree, const api::Workload& workload) {
+Why WhyOf(state::World& world, const ExplanationTree& tree, const api::Workload& workload) {
   Why why;
   const std::optional<Placeless> placeless = FindPlaceless(world, tree, workload);
   if (Waits(tree)) why.help = HelpOf(tree, placeless);

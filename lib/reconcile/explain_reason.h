@@ -30,7 +30,7 @@ struct Why {
   std::optional<ExcludedNodes> excluded{};
 };
 
-Why WhyOf(const state::World& world, const admission::ExplanationTree& tree,
+Why WhyOf(state::World& world, const admission::ExplanationTree& tree,
           const api::Workload& workload);
 
 // Adds what an answer as data says of it: structuredReason, sentence, whatWouldHelp, excludedNodes.

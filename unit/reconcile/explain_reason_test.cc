@@ -27,7 +27,7 @@ ExplanationTree Judged(Verdict verdict, flavor::Cause cause = flavor::Cause::kNo
 
 std::string ReasonOf(const ExplanationTree& tree,
                      const api::Workload& workload = build::Workload("w").Get()) {
-  const state::World world(kSettings);
+  state::World world(kSettings);
   return WhyOf(world, tree, workload).reason;
 }
 
@@ -59,7 +59,7 @@ ExplanationTree Placeless(const topology::Failure& failure) {
 }
 
 TEST_CASE("pods without a place are told apart by what the nodes could take") {
-  const state::World world(kSettings);
+  state::World world(kSettings);
   const auto why = [&](const topology::Failure& failure) {
     return WhyOf(world, Placeless(failure), build::Workload("w").Get());
   };
@@ -104,7 +104,7 @@ TEST_CASE("what a cycle says, as one word") {
 }
 
 TEST_CASE("every reason names what would help") {
-  const state::World world(kSettings);
+  state::World world(kSettings);
   const api::Workload plain = build::Workload("w");
   const auto help = [&](const ExplanationTree& tree) { return WhyOf(world, tree, plain).help; };
   const auto found = [](const flavor::Finding& finding) {
@@ -147,7 +147,7 @@ TEST_CASE("every reason names what would help") {
 }
 
 TEST_CASE("what lacks quota names the smallest amount, and who holds as much") {
-  const state::World world(kSettings);
+  state::World world(kSettings);
   const auto cell = [](const char* resource, int64_t missing) {
     admission::CellTrial trial;
     trial.cell = {"f", ResourceName(resource)};
@@ -194,7 +194,7 @@ TEST_CASE("what keeps it from being judged, as one word") {
 }
 
 TEST_CASE("conditions that know more than a cycle give the word and the sentence") {
-  const state::World world(kSettings);
+  state::World world(kSettings);
   for (const char* type : {"Reserved", "CreditsBehind", "BudgetExceeded", "WaitingForCheckpoint"}) {
     const api::Workload workload = build::Workload("w").Condition(
         type, api::ConditionStatus::kTrue, "Any", build::Epoch(), "starts at noon");
