@@ -324,6 +324,7 @@ class TraceRun {
     }
     ASSIGN_OR_RETURN(cluster_, sim::TraceCluster::Load(files, plan_.settings));
     sim::TraceBuilder builder(*cluster_);
+    if (!options_.strict) builder.SkipBrokenLines();
     RETURN_IF_ERROR(cluster_->AddManifestWorkloads(builder));
     if (live) {
       ASSIGN_OR_RETURN(const RunTimeSources sources,
@@ -334,10 +335,10 @@ class TraceRun {
     for (const std::string& trace : inputs.traces) {
       RETURN_IF_ERROR(ReadTrace(trace, options_, plan_, builder));
     }
-    if (builder.size() == 0) {
+    ASSIGN_OR_RETURN(trace_, builder.Finish());
+    if (trace_.jobs.empty()) {
       return InvalidArgument("{}: there are no workloads: neither Jobs nor a trace", path);
     }
-    ASSIGN_OR_RETURN(trace_, builder.Finish());
     return absl::OkStatus();
   }
 
@@ -423,6 +424,7 @@ absl::Status Compare(const SimulateOptions& options, const Plan& plan, std::ostr
   ASSIGN_OR_RETURN(b.result, changed.Measure(options.against.empty() ? path : options.against));
   out << "# " << path << '\n' << CompareText(a, b);
   for (const std::string& note : changed.notes()) out << "note: " << note << '\n';
+  for (const std::string& note : b.result.notes) out << "note: " << note << '\n';
   if (options.html.empty()) return absl::OkStatus();
   return WriteFile(options.html, CompareHtml(a, b));
 }
@@ -486,6 +488,10 @@ void AddSimulateOptions(CLI::App& command, SimulateOptions& options) {
                      "Trace of workloads (.csv, .jsonl, .swf) for the manifests; may be repeated");
   command.add_option("--trace-format", options.format, "Format of the traces: csv, jsonl or swf")
       ->check(CLI::IsMember({"csv", "jsonl", "swf"}));
+  command.add_flag(
+      "--strict", options.strict,
+      "Refuse a trace with a line that cannot be read; else such lines are left out and "
+      "counted");
   command.add_option("--config", options.config, "Configuration file of the controller");
   command.add_flag("--timeline", options.timeline, "Print every event");
   command.add_flag(
@@ -534,9 +540,10 @@ int Simulate(const SimulateOptions& options, std::ostream& out, std::ostream& er
     return fail(
         InvalidArgument("--csv and --html are for one directory of manifests, not {}", clusters));
   }
-  if (clusters == 0 && !(options.traces.empty() && !options.timeline && options.config.empty())) {
+  const bool of_traces = !options.traces.empty() || options.timeline || options.strict;
+  if (clusters == 0 && (of_traces || !options.config.empty())) {
     return fail(InvalidArgument(
-        "--trace, --timeline and --config are for manifests, not for scenario files"));
+        "--trace, --strict, --timeline and --config are for manifests, not for scenario files"));
   }
   if (!options.explain_json.empty() && options.inputs.size() != 1) {
     return fail(InvalidArgument("--explain-json is for one input, not {}", options.inputs.size()));

@@ -17,6 +17,7 @@ struct SimulateOptions {
   std::vector<std::string> inputs;  // .scn, or manifests (files and directories)
   std::vector<std::string> traces;  // .csv, .jsonl, .swf
   std::string format;               // "", "csv", "jsonl", "swf"
+  bool strict = false;              // a line of a trace that cannot be read is an error
   std::string config;               // configuration file of the controller
   std::string csv;                  // directory, or a file that ends in .csv
   std::string html;

@@ -228,7 +228,7 @@ absl::Status ReadSwfTrace(const SourceFile& file, const SwfOptions& options,
     builder.SetLine(number);
     const size_t begin = line.find_first_not_of(" \t");
     if (begin == std::string_view::npos) return absl::OkStatus();
-    return line[begin] == ';' ? reader.Comment(line) : reader.Job(line);
+    return builder.Broken(line[begin] == ';' ? reader.Comment(line) : reader.Job(line));
   }));
   reader.Notes(file.path);
   return absl::OkStatus();

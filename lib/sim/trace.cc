@@ -1,5 +1,6 @@
 #include "sim/trace.h"
 
+#include <absl/container/btree_set.h>
 #include <absl/strings/numbers.h>
 #include <fmt/format.h>
 
@@ -109,8 +110,16 @@ std::string TraceBuilder::PlaceOf(const TraceJob& job) const {
   return fmt::format("{}:{}", sources_.empty() ? "trace" : sources_[job.source], job.line);
 }
 
-absl::StatusOr<Trace> TraceBuilder::Finish() {
-  // Names must tell the workloads of one namespace apart.
+absl::Status TraceBuilder::Broken(absl::Status status) {
+  if (status.ok() || !skip_broken_) return status;
+  constexpr size_t kMostTold = 5;
+  ++broken_count_;
+  if (broken_.size() < kMostTold) broken_.emplace_back(status.message());
+  return absl::OkStatus();
+}
+
+// Names must tell the workloads of one namespace apart.
+absl::Status TraceBuilder::LookAtNames() {
   const auto name_of = [this](const TraceJob* job) {
     const uint32_t queue = shapes_[job->shape].local_queue;
     return std::pair<std::string_view, std::string_view>(cluster_.local_queues()[queue].key.ns,
@@ -121,10 +130,34 @@ absl::StatusOr<Trace> TraceBuilder::Finish() {
   for (const TraceJob& job : jobs_) jobs.push_back(&job);
   std::stable_sort(jobs.begin(), jobs.end(),
                    [&](const TraceJob* a, const TraceJob* b) { return name_of(a) < name_of(b); });
-  for (size_t i = 1; i < jobs.size(); ++i) {
-    if (name_of(jobs[i - 1]) != name_of(jobs[i])) continue;
-    return InvalidArgument("{}: name: \"{}\" is the name of the workload at {} already",
-                           PlaceOf(*jobs[i]), jobs[i]->name, PlaceOf(*jobs[i - 1]));
+  absl::btree_set<const TraceJob*> taken;
+  for (size_t i = 1, first = 0; i < jobs.size(); ++i) {
+    if (name_of(jobs[first]) != name_of(jobs[i])) {
+      first = i;
+      continue;
+    }
+    RETURN_IF_ERROR(
+        Broken(InvalidArgument("{}: name: \"{}\" is the name of the workload at {} already",
+                               PlaceOf(*jobs[i]), jobs[i]->name, PlaceOf(*jobs[first]))));
+    taken.insert(jobs[i]);
+  }
+  if (taken.empty()) return absl::OkStatus();
+  std::vector<TraceJob> kept;
+  kept.reserve(jobs_.size() - taken.size());
+  for (TraceJob& job : jobs_) {
+    if (!taken.contains(&job)) kept.push_back(std::move(job));
+  }
+  jobs_ = std::move(kept);
+  return absl::OkStatus();
+}
+
+absl::StatusOr<Trace> TraceBuilder::Finish() {
+  RETURN_IF_ERROR(LookAtNames());
+  if (broken_count_ > 0 && jobs_.empty()) return InvalidArgument("{}", broken_.front());
+  if (broken_count_ > 0) {
+    notes_.push_back(fmt::format("{} broken line{} left out", broken_count_,
+                                 broken_count_ == 1 ? " was" : "s were"));
+    for (const std::string& text : broken_) notes_.push_back("left out: " + text);
   }
   std::stable_sort(jobs_.begin(), jobs_.end(),
                    [](const TraceJob& a, const TraceJob& b) { return a.submit < b.submit; });

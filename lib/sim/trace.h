@@ -87,6 +87,12 @@ class TraceBuilder {
   // "path:line: message" as an error.
   absl::Status Error(const std::string& message) const;
 
+  // From now on a line that cannot be read, or means no workload, is left out and counted; Finish
+  // tells how many there were and where the first ones are. Otherwise it is an error.
+  void SkipBrokenLines() { skip_broken_ = true; }
+  // What a reader returns for its line: OK where it is left out.
+  absl::Status Broken(absl::Status status);
+
   absl::Status Add(TraceRow row);
   // A workload of manifests: pod sets as they are, and those of its annotations that can be played.
   absl::Status Add(const api::Workload& workload, Micros submit, Micros run);
@@ -96,6 +102,7 @@ class TraceBuilder {
 
  private:
   absl::StatusOr<uint32_t> LocalQueue(const ObjectKey& key) const;
+  absl::Status LookAtNames();
   std::string PlaceOf(const TraceJob& job) const;
   void Push(std::string name, Micros submit, Micros run, uint32_t shape);
 
@@ -106,6 +113,9 @@ class TraceBuilder {
   std::vector<TraceShape> shapes_;
   std::vector<TraceJob> jobs_;
   std::vector<std::string> notes_;
+  bool skip_broken_ = false;
+  int64_t broken_count_ = 0;
+  std::vector<std::string> broken_;                  // the first of them
   absl::btree_map<std::string, uint32_t> shape_of_;  // by everything that a shape consists of
 };
 

@@ -264,15 +264,15 @@ absl::Status ReadCsvTrace(const SourceFile& file, TraceBuilder& builder) {
     if (line.empty() || line.front() == '#') return absl::OkStatus();
     builder.SetLine(number);
     absl::Status status = SplitCsv(line, cells);
-    if (!status.ok()) return builder.Error(std::string(status.message()));
     if (header.empty()) {
       header = cells;
-      status = CheckHeader(header);
+      if (status.ok()) status = CheckHeader(header);
       return status.ok() ? status : builder.Error(std::string(status.message()));
     }
+    if (!status.ok()) return builder.Broken(builder.Error(std::string(status.message())));
     absl::StatusOr<TraceRow> row = ReadCells(header, cells, builder);
-    if (!row.ok()) return builder.Error(std::string(row.status().message()));
-    return builder.Add(*std::move(row));
+    if (!row.ok()) return builder.Broken(builder.Error(std::string(row.status().message())));
+    return builder.Broken(builder.Add(*std::move(row)));
   }));
   if (header.empty()) return InvalidArgument("{}:1: there is no header line", file.path);
   return absl::OkStatus();
@@ -281,15 +281,18 @@ absl::Status ReadCsvTrace(const SourceFile& file, TraceBuilder& builder) {
 absl::Status ReadJsonTrace(const SourceFile& file, TraceBuilder& builder) {
   builder.SetSource(file.path);
   std::vector<std::string> texts;
-  return ForEachLine(file.text, [&](std::string_view line, uint32_t number) {
-    if (line.empty() || line.front() == '#') return absl::OkStatus();
-    builder.SetLine(number);
+  const auto read = [&](std::string_view line) {
     const absl::StatusOr<Json> object = api::ParseJson(line);
     if (!object.ok()) return builder.Error(std::string(object.status().message()));
     if (!object->IsObject()) return builder.Error("the line is no JSON object");
     absl::StatusOr<TraceRow> row = ReadObject(*object, builder, texts);
     if (!row.ok()) return builder.Error(std::string(row.status().message()));
     return builder.Add(*std::move(row));
+  };
+  return ForEachLine(file.text, [&](std::string_view line, uint32_t number) {
+    if (line.empty() || line.front() == '#') return absl::OkStatus();
+    builder.SetLine(number);
+    return builder.Broken(read(line));
   });
 }
 

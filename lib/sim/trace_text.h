@@ -19,7 +19,8 @@
 // "team/q", "pods": 2, "requests": {"cpu": "4"}}.
 //
 // Any other column or member is an error: nothing is left out silently. Pure. An error names the
-// file, the line and the field.
+// file, the line and the field. Broken lines may be left out (TraceBuilder::SkipBrokenLines), a
+// header that cannot be read not.
 #pragma once
 
 #include <absl/status/status.h>

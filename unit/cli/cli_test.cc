@@ -136,6 +136,41 @@ TEST_CASE("simulate reads a log in the Standard Workload Format") {
         "cli_test_log.swf:2: field 15 (queue): 1 is mapped to no LocalQueue\n");
 }
 
+TEST_CASE("simulate leaves out broken lines of a trace and counts them, or refuses them") {
+  const std::string csv = "cli_test_broken.csv";
+  std::ofstream(csv) << "name,submit,run,queue,cpu\na,0,10,vision/main,1\nb,soon,10,vision/main,1\n"
+                        "c,0,10,vision/main\na,5,10,vision/main,1\nd,1,10,nobody/none,1\n";
+  const std::string cluster = SLUICE_SOURCE_DIR "/examples/simulate/cluster.yaml";
+  const Outcome lenient = Call({"simulate", cluster, "--trace", csv});
+  CHECK(lenient.err == "");
+  CHECK(lenient.code == 0);
+  CHECK(lenient.out.find("1 workloads, ") != std::string::npos);
+  for (const char* note :
+       {"4 broken lines were left out", "left out: cli_test_broken.csv:3: submit: \"soon\" is",
+        "left out: cli_test_broken.csv:4: 4 values for 5 columns",
+        "left out: cli_test_broken.csv:5: name: \"a\" is the name of the workload at "
+        "cli_test_broken.csv:2 already",
+        "left out: cli_test_broken.csv:6: queue: LocalQueue nobody/none does not exist"}) {
+    CAPTURE(lenient.out);
+    CHECK(lenient.out.find(note) != std::string::npos);
+  }
+  const Outcome compared =
+      Call({"simulate", cluster, "--trace", csv, "--remove-policy", "preemption", "--compare"});
+  CHECK(compared.err == "");
+  CHECK(compared.out.find("note: 4 broken lines were left out\n") != std::string::npos);
+  const Outcome strict = Call({"simulate", cluster, "--trace", csv, "--strict"});
+  CHECK(strict.code == 2);
+  CHECK(strict.out == "");
+  CHECK(strict.err ==
+        "cli_test_broken.csv:3: submit: \"soon\" is neither a number of seconds nor a duration\n");
+  // Where nothing is left the first mistake is told; a header is never guessed.
+  std::ofstream(csv) << "submit,run,queue\n0,1,q\n";
+  CHECK(Call({"simulate", cluster, "--trace", csv}).err ==
+        "cli_test_broken.csv:2: queue: \"q\" has no namespace (write NAMESPACE/NAME)\n");
+  std::ofstream(csv) << "submit,run,queue,colour\n0,1,vision/main,red\n";
+  CHECK(Call({"simulate", cluster, "--trace", csv}).code == 2);
+}
+
 TEST_CASE("wrong options of simulate are told by their names") {
   const char* example = SLUICE_SOURCE_DIR "/examples/simulate";
   const auto error = [&](std::vector<std::string> options) {
