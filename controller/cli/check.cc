@@ -3,6 +3,7 @@
 #include <absl/time/clock.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <optional>
 #include <ostream>
 #include <utility>
@@ -56,8 +57,13 @@ Verdict VerdictOf(const CheckOptions& options, const Scene& scene, const std::st
   verdict.json = reconcile::WhatIfJson(answer);
   verdict.text = reconcile::WhatIfText(answer);
   verdict.enters = answer.enters();
+  if (verdict.enters && options.output.wide()) {
+    verdict.text += "\n" + admission::RenderLines(answer.tree);
+  }
   if (!verdict.enters) {
-    verdict.text += fmt::format("Reason: {}\n", answer.why.reason);
+    const std::string& reason = answer.why.reason;
+    verdict.text += fmt::format("Reason: {}\n",
+                                options.output.colours ? Toned(reason, Tone::kWarning) : reason);
     if (!answer.why.help.empty()) {
       verdict.text += fmt::format("Would help: {}\n", answer.why.help);
     }
@@ -114,7 +120,7 @@ struct Answers {
   std::vector<std::string> errors;  // of documents, with file and line
 };
 
-absl::StatusOr<Answers> Answer(const CheckOptions& options, std::ostream& err) {
+absl::StatusOr<std::vector<sim::YamlDocument>> ReadDocuments(const CheckOptions& options) {
   ASSIGN_OR_RETURN(const std::string text, ReadText(options.file));
   absl::StatusOr<std::vector<sim::YamlDocument>> documents = sim::YamlDocuments(text);
   if (!documents.ok()) {
@@ -125,17 +131,25 @@ absl::StatusOr<Answers> Answer(const CheckOptions& options, std::ostream& err) {
     const auto runtime = sim::ParseMicros(options.default_runtime);
     if (!runtime.ok()) return Annotate(runtime.status(), "--default-runtime");
   }
+  return documents;
+}
+
+absl::StatusOr<Answers> Answer(const CheckOptions& options,
+                               const std::vector<sim::YamlDocument>& documents, bool first,
+                               std::ostream& err) {
   ASSIGN_OR_RETURN(Scene scene, OpenScene(options.connect, absl::Now()));
-  for (const std::string& note : scene.objects.notes) err << "note: " << note << '\n';
+  for (const std::string& note : scene.objects.notes) {
+    if (first) err << "note: " << note << '\n';
+  }
   Answers answers;
-  for (sim::YamlDocument& document : *documents) {
+  for (const sim::YamlDocument& document : documents) {
     std::vector<Json> objects;
-    Json* items = document.json.Find("items");
+    const Json* items = document.json.Find("items");
     const bool list = items != nullptr && document.json.GetString("kind").ends_with("List");
     if (list) {
-      objects = std::move(items->MutableArray());
+      objects = items->AsArray();
     } else {
-      objects.push_back(std::move(document.json));
+      objects.push_back(document.json);
     }
     for (size_t i = 0; i < objects.size(); ++i) {
       absl::StatusOr<Verdict> verdict = AnswerOne(options, scene, std::move(objects[i]));
@@ -153,6 +167,28 @@ absl::StatusOr<Answers> Answer(const CheckOptions& options, std::ostream& err) {
   return answers;
 }
 
+std::string TextOf(const Answers& answers, const OutputOptions& output) {
+  std::string text;
+  Json items = Json::MakeArray();
+  for (const Verdict& verdict : answers.verdicts) {
+    items.Append(verdict.json);
+    if (answers.verdicts.size() > 1) text += "# " + verdict.name + "\n";
+    text += verdict.text;
+  }
+  if (!output.structured() || answers.verdicts.empty()) return text;
+  return Structured(
+      items.AsArray().size() == 1 ? items.AsArray().front() : Json::MakeObject({{"items", items}}),
+      output.format);
+}
+
+// Of the last round.
+int CodeOf(const Answers& answers) {
+  if (!answers.errors.empty()) return kNotAnswered;
+  const bool all = std::all_of(answers.verdicts.begin(), answers.verdicts.end(),
+                               [](const Verdict& verdict) { return verdict.enters; });
+  return all ? 0 : kWouldWait;
+}
+
 }  // namespace
 
 void AddCheckOptions(CLI::App& command, CheckOptions& options) {
@@ -167,29 +203,21 @@ void AddCheckOptions(CLI::App& command, CheckOptions& options) {
 }
 
 int Check(const CheckOptions& options, std::ostream& out, std::ostream& err) {
-  const absl::StatusOr<Answers> answers = Answer(options, err);
-  if (!answers.ok()) {
-    err << std::string(answers.status().message()) << '\n';
-    return kNotAnswered;
-  }
-  const std::string& format = options.output.format;
-  Json items = Json::MakeArray();
-  bool all = true;
-  for (const Verdict& verdict : answers->verdicts) {
-    all = all && verdict.enters;
-    items.Append(verdict.json);
-    if (format == "json" || format == "yaml") continue;
-    if (answers->verdicts.size() > 1) out << "# " << verdict.name << '\n';
-    out << verdict.text;
-  }
-  if ((format == "json" || format == "yaml") && !answers->verdicts.empty()) {
-    out << Structured(items.AsArray().size() == 1 ? items.AsArray().front()
-                                                  : Json::MakeObject({{"items", items}}),
-                      format);
-  }
-  for (const std::string& error : answers->errors) err << error << '\n';
-  if (!answers->errors.empty()) return kNotAnswered;
-  return all ? 0 : kWouldWait;
+  int code = kNotAnswered;
+  const absl::StatusOr<std::vector<sim::YamlDocument>> documents = ReadDocuments(options);
+  const absl::Status status =
+      !documents.ok()
+          ? documents.status()
+          : PrintAgain(options.output, out, [&](bool first, std::string& text) -> absl::Status {
+              ASSIGN_OR_RETURN(const Answers answers, Answer(options, *documents, first, err));
+              text = TextOf(answers, options.output);
+              for (const std::string& error : answers.errors) err << error << '\n';
+              code = CodeOf(answers);
+              return absl::OkStatus();
+            });
+  if (status.ok()) return code;
+  err << std::string(status.message()) << '\n';
+  return kNotAnswered;
 }
 
 }  // namespace sluice::cli

@@ -76,11 +76,11 @@ int Run(int argc, const char* const* argv, std::ostream& out, std::ostream& err,
                "kubectl-sluice");
   Commands commands;
   Declare(app, commands);
-  if (argc > 1 && std::string(argv[1]) == "__complete") {
-    for (const std::string& word :
-         Completions(app, std::vector<std::string>(argv + 2, argv + argc))) {
-      out << word << '\n';
-    }
+  const bool for_kubectl = std::string(argv[0]).ends_with("kubectl_complete-sluice");
+  if (for_kubectl || (argc > 1 && std::string(argv[1]) == "__complete")) {
+    const std::vector<std::string> words(argv + (for_kubectl ? 1 : 2), argv + argc);
+    for (const std::string& word : Completions(app, words)) out << word << '\n';
+    if (for_kubectl) out << ":4\n";  // and no names of files
     return 0;
   }
   try {
@@ -88,13 +88,14 @@ int Run(int argc, const char* const* argv, std::ostream& out, std::ostream& err,
   } catch (const CLI::ParseError& error) {
     return app.exit(error, out, err) == 0 ? 0 : kUsage;
   }
-  commands.queues.output.colours = terminal;
-  commands.top.output.colours = terminal;
-  commands.explain.output.colours = terminal;
+  for (OutputOptions* output :
+       {&commands.queues.output, &commands.top.output, &commands.explain.output,
+        &commands.check.output, &commands.forecast.output}) {
+    output->colours = terminal;
+  }
   if (app.got_subcommand("queues")) return Queues(commands.queues, out, err);
   if (app.got_subcommand("top")) return Top(commands.top, out, err);
   if (app.got_subcommand("explain")) return Explain(commands.explain, out, err);
-  commands.forecast.output.colours = terminal;
   if (app.got_subcommand("check")) return Check(commands.check, out, err);
   if (app.got_subcommand("forecast")) return Forecast(commands.forecast, out, err);
   if (app.got_subcommand("dump")) return Dump(commands.dump, out, err);

@@ -3,13 +3,16 @@
 #include <absl/time/clock.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <optional>
 #include <ostream>
 #include <utility>
 
+#include "admission/cycle.h"
 #include "admission/explain_text.h"
 #include "api/names.h"
 #include "base/status.h"
+#include "base/time.h"
 #include "cli/find.h"
 #include "cli/table.h"
 #include "reconcile/explain.h"
@@ -78,7 +81,23 @@ Json JsonOf(const Answer& answer) {
   return json;
 }
 
-std::string TextOf(const Answer& answer, bool colours) {
+// What `-o wide` adds: whose it is, and since when it waits.
+std::string WideText(const Scene& scene, const api::Workload& workload, const Answer& answer) {
+  std::string text = fmt::format("Queue: LocalQueue {}, ClusterQueue {}\nPriority: {}\n",
+                                 queueing::LocalQueueKey(workload).ToString(),
+                                 answer.tree.cluster_queue, workload.spec.priority.value_or(0));
+  if (const api::OwnerReference* owner = workload.metadata.Controller()) {
+    text += fmt::format("Owner: {} {}\n", owner->kind, owner->name);
+  }
+  if (!reconcile::Waits(answer.tree)) return text;
+  const absl::Time since = admission::QueuedSince(workload);
+  return text + fmt::format("Waits since: {} ({})\n", sluice::FormatTime(since),
+                            sluice::FormatDuration(absl::Trunc(
+                                std::max(scene.objects.taken - since, absl::ZeroDuration()),
+                                absl::Seconds(1))));
+}
+
+std::string TextOf(const Answer& answer, const std::string& wide, bool colours) {
   const Tone tone = reconcile::Waits(answer.tree) ? Tone::kWarning : Tone::kGood;
   std::string text =
       fmt::format("Reason: {}\n", colours ? Toned(answer.why.reason, tone) : answer.why.reason);
@@ -92,19 +111,46 @@ std::string TextOf(const Answer& answer, bool colours) {
                         answer.position->in_cluster_queue, answer.position->in_local_queue);
   }
   if (!answer.why.help.empty()) text += fmt::format("Would help: {}\n", answer.why.help);
-  return text + "\n" + admission::RenderLines(answer.tree);
+  return text + wide + "\n" + admission::RenderLines(answer.tree);
 }
 
-void ShowIncomplete(const std::string& sentence, const OutputOptions& output, std::ostream& out) {
-  if (output.format == "json" || output.format == "yaml") {
-    out << Structured(
+std::string IncompleteText(const std::string& sentence, const OutputOptions& output) {
+  if (output.structured()) {
+    return Structured(
         Json::MakeObject({{"structuredReason", "GangIncomplete"}, {"sentence", sentence}}),
         output.format);
-    return;
   }
   const std::string reason = "GangIncomplete";
-  out << fmt::format("Reason: {}\nMessage: {}\n",
+  return fmt::format("Reason: {}\nMessage: {}\n",
                      output.colours ? Toned(reason, Tone::kWarning) : reason, sentence);
+}
+
+absl::Status ExplainOnce(const ExplainOptions& options, bool first, std::string& text,
+                         std::ostream& err) {
+  const OutputOptions& output = options.output;
+  ASSIGN_OR_RETURN(Scene scene, OpenScene(options.connect, absl::Now()));
+  for (const std::string& note : scene.objects.notes) {
+    if (first) err << "note: " << note << '\n';
+  }
+  const absl::StatusOr<ObjectKey> key = FindWorkload(scene, options.what);
+  if (!key.ok()) {
+    const std::string group = IncompleteGroup(scene, options.what);
+    if (group.empty()) return key.status();
+    text = IncompleteText(group, output);
+    return absl::OkStatus();
+  }
+  const auto workload = scene.world->workloads().Find(*key);
+  Answer answer;
+  answer.tree = reconcile::ExplainWorkload(*scene.world, *key, scene.objects.taken);
+  answer.why = reconcile::WhyOf(*scene.world, answer.tree, *workload);
+  answer.condition = api::FindCondition(workload->status.conditions, api::kQuotaReserved);
+  answer.position = PositionOf(scene, *workload, answer.tree.cluster_queue);
+  if (output.structured()) {
+    text = Structured(JsonOf(answer), output.format);
+  } else {
+    text = TextOf(answer, output.wide() ? WideText(scene, *workload, answer) : "", output.colours);
+  }
+  return absl::OkStatus();
 }
 
 }  // namespace
@@ -118,40 +164,12 @@ void AddExplainOptions(CLI::App& command, ExplainOptions& options) {
 }
 
 int Explain(const ExplainOptions& options, std::ostream& out, std::ostream& err) {
-  const OutputOptions& output = options.output;
-  for (int round = 0;;) {
-    const auto fail = [&](const absl::Status& status) {
-      err << std::string(status.message()) << '\n';
-      return kFailed;
-    };
-    absl::StatusOr<Scene> scene = OpenScene(options.connect, absl::Now());
-    if (!scene.ok()) return fail(scene.status());
-    if (round == 0) {
-      for (const std::string& note : scene->objects.notes) err << "note: " << note << '\n';
-    }
-    const absl::StatusOr<ObjectKey> key = FindWorkload(*scene, options.what);
-    if (!key.ok()) {
-      const std::string group = IncompleteGroup(*scene, options.what);
-      if (group.empty()) return fail(key.status());
-      ShowIncomplete(group, output, out);
-      return 0;
-    }
-    const auto workload = scene->world->workloads().Find(*key);
-    Answer answer;
-    answer.tree = reconcile::ExplainWorkload(*scene->world, *key, scene->objects.taken);
-    answer.why = reconcile::WhyOf(*scene->world, answer.tree, *workload);
-    answer.condition = api::FindCondition(workload->status.conditions, api::kQuotaReserved);
-    answer.position = PositionOf(*scene, *workload, answer.tree.cluster_queue);
-    if (output.watch && output.colours) out << "\x1b[H\x1b[2J";
-    if (output.format == "json" || output.format == "yaml") {
-      out << Structured(JsonOf(answer), output.format);
-    } else {
-      out << TextOf(answer, output.colours);
-    }
-    out.flush();
-    if (!output.watch || ++round == output.rounds) return 0;
-    absl::SleepFor(absl::Seconds(output.interval));
-  }
+  const absl::Status status = PrintAgain(options.output, out, [&](bool first, std::string& text) {
+    return ExplainOnce(options, first, text, err);
+  });
+  if (status.ok()) return 0;
+  err << std::string(status.message()) << '\n';
+  return kFailed;
 }
 
 }  // namespace sluice::cli

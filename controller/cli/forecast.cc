@@ -9,6 +9,7 @@
 #include <ostream>
 #include <utility>
 
+#include "admission/cycle.h"
 #include "api/codec.h"
 #include "api/names.h"
 #include "base/status.h"
@@ -88,7 +89,9 @@ std::vector<std::pair<ObjectKey, Micros>> Selected(const Scene& scene, const Sta
   return rows;
 }
 
-absl::Status Show(const ForecastOptions& options, std::ostream& out, std::ostream& err) {
+absl::Status Show(const ForecastOptions& options, bool first, std::string& text,
+                  std::ostream& err) {
+  const OutputOptions& output = options.output;
   ASSIGN_OR_RETURN(const std::optional<Micros> fallback, FallbackOf(options.default_runtime));
   ASSIGN_OR_RETURN(Scene scene, OpenScene(options.connect, absl::Now()));
   std::optional<ObjectKey> only;
@@ -96,36 +99,40 @@ absl::Status Show(const ForecastOptions& options, std::ostream& out, std::ostrea
     ASSIGN_OR_RETURN(only, FindWorkload(scene, options.what));
   }
   ASSIGN_OR_RETURN(const Starts starts, Play(scene.objects, scene.settings, fallback));
-  for (const std::string& note : starts.notes) err << "note: " << note << '\n';
+  for (const std::string& note : starts.notes) {
+    if (first) err << "note: " << note << '\n';
+  }
   const auto rows = Selected(scene, starts, only);
   if (only && rows.empty()) {
     return NotFound("Workload {} does not wait in a queue: see `explain`", only->ToString());
   }
-  Table table({"NAMESPACE", "NAME", "CLUSTERQUEUE", "START", "WAIT"});
+  std::vector<std::string> columns = {"NAMESPACE", "NAME", "CLUSTERQUEUE", "START", "WAIT"};
+  if (output.wide()) columns.insert(columns.end(), {"LOCALQUEUE", "PRIORITY", "QUEUED"});
+  Table table(columns);
   Json items = Json::MakeArray();
   for (const auto& [key, start] : rows) {
     const auto workload = scene.world->workloads().Find(key);
     const std::string queue = scene.world->ClusterQueueOf(*workload);
     const std::string wait = start < 0 ? "" : sim::ShortTime(static_cast<double>(start));
-    table.Add({key.ns, key.name, queue, StartText(scene, start), wait},
-              start < 0 ? Tone::kBad : Tone::kPlain, 3);
+    std::vector<std::string> cells = {key.ns, key.name, queue, StartText(scene, start), wait};
+    if (output.wide()) {
+      cells.insert(cells.end(),
+                   {workload->spec.queue_name, std::to_string(workload->spec.priority.value_or(0)),
+                    sluice::FormatTime(admission::QueuedSince(*workload))});
+    }
+    table.Add(std::move(cells), start < 0 ? Tone::kBad : Tone::kPlain, 3);
     Json item =
         Json::MakeObject({{"namespace", key.ns}, {"name", key.name}, {"clusterQueue", queue}});
     if (start >= 0) item.Set("start", StartText(scene, start));
     items.Append(std::move(item));
   }
-  const std::string& format = options.output.format;
-  if (format == "json" || format == "yaml") {
-    out << Structured(Json::MakeObject({{"assumption", starts.assumption}, {"items", items}}),
-                      format);
+  if (output.structured()) {
+    text = Structured(Json::MakeObject({{"assumption", starts.assumption}, {"items", items}}),
+                      output.format);
     return absl::OkStatus();
   }
-  if (rows.empty()) {
-    out << "nothing waits\n";
-  } else {
-    out << table.Text(options.output.colours);
-  }
-  out << "Assumption: " << starts.assumption << ".\n";
+  text = rows.empty() ? std::string("nothing waits\n") : table.Text(output.colours);
+  text += "Assumption: " + starts.assumption + ".\n";
   return absl::OkStatus();
 }
 
@@ -172,11 +179,14 @@ absl::StatusOr<ReplayInput> ReadReplay(const ForecastOptions& options) {
 }
 
 absl::Status Measure(const ForecastOptions& options, std::ostream& out) {
+  if (options.output.watch || options.output.wide()) {
+    return InvalidArgument(
+        "--measure: what was measured is printed once, as a table, json or yaml");
+  }
   ASSIGN_OR_RETURN(const ReplayInput input, ReadReplay(options));
   ASSIGN_OR_RETURN(const ForecastError error, MeasureForecast(input));
-  const std::string& format = options.output.format;
-  if (format == "json" || format == "yaml") {
-    out << Structured(ErrorJson(error), format);
+  if (options.output.structured()) {
+    out << Structured(ErrorJson(error), options.output.format);
   } else {
     out << ErrorText(error);
   }
@@ -222,8 +232,12 @@ void AddForecastOptions(CLI::App& command, ForecastOptions& options) {
 }
 
 int Forecast(const ForecastOptions& options, std::ostream& out, std::ostream& err) {
-  const absl::Status status =
-      options.measure.empty() ? Show(options, out, err) : Measure(options, out);
+  const absl::Status status = options.measure.empty()
+                                  ? PrintAgain(options.output, out,
+                                               [&](bool first, std::string& text) {
+                                                 return Show(options, first, text, err);
+                                               })
+                                  : Measure(options, out);
   if (status.ok()) return 0;
   err << std::string(status.message()) << '\n';
   return kFailed;

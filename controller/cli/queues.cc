@@ -101,26 +101,39 @@ Shown ClusterQueues(const state::World& world, bool wide) {
   return shown;
 }
 
-Shown LocalQueues(const state::World& world, const std::string& ns) {
-  Shown shown{
-      Table({"NAMESPACE", "NAME", "CLUSTERQUEUE", "ACTIVE", "PENDING", "RESERVING", "ADMITTED"}),
-      Json::MakeArray()};
+Shown LocalQueues(const state::World& world, const std::string& ns, bool wide) {
+  std::vector<std::string> columns = {"NAMESPACE", "NAME",      "CLUSTERQUEUE", "ACTIVE",
+                                      "PENDING",   "RESERVING", "ADMITTED"};
+  if (wide) columns.insert(columns.end(), {"STOPPOLICY", "WEIGHT"});
+  Shown shown{Table(columns), Json::MakeArray()};
   for (const auto& [key, queue] : world.local_queues().all()) {
     if (!ns.empty() && key.ns != ns) continue;
     const bool active = world.LocalQueueActive(key);
     const state::QueueTotals& totals = world.LocalQueueTotals(key);
     const int64_t pending = world.queues().PendingOfLocalQueue(key).Total();
-    shown.table.Add({key.ns, key.name, queue->spec.cluster_queue, active ? "True" : "False",
-                     std::to_string(pending), std::to_string(totals.reserving),
-                     std::to_string(totals.admitted)},
-                    active ? Tone::kGood : Tone::kBad, 3);
+    const std::string stop =
+        queue->spec.stop_policy.empty() ? "None" : std::string(queue->spec.stop_policy);
+    const auto& sharing = queue->spec.fair_sharing;
+    const std::string weight =
+        sharing && sharing->weight ? sharing->weight->ToString() : std::string("1");
+    std::vector<std::string> cells = {key.ns,
+                                      key.name,
+                                      queue->spec.cluster_queue,
+                                      active ? "True" : "False",
+                                      std::to_string(pending),
+                                      std::to_string(totals.reserving),
+                                      std::to_string(totals.admitted)};
+    if (wide) cells.insert(cells.end(), {stop, weight});
+    shown.table.Add(std::move(cells), active ? Tone::kGood : Tone::kBad, 3);
     shown.items.Append(Json::MakeObject({{"namespace", key.ns},
                                          {"name", key.name},
                                          {"clusterQueue", queue->spec.cluster_queue},
                                          {"active", active},
                                          {"pending", pending},
                                          {"reserving", totals.reserving},
-                                         {"admitted", totals.admitted}}));
+                                         {"admitted", totals.admitted},
+                                         {"stopPolicy", stop},
+                                         {"weight", weight}}));
   }
   return shown;
 }
@@ -163,7 +176,12 @@ std::string FragmentedText(state::World& world, const FlavorName& flavor,
   return text;
 }
 
-Shown Usage(Scene& scene) {
+// "no limit" where there is none.
+std::string LimitText(const ResourceName& resource, const std::optional<Quantity>& limit) {
+  return limit ? Amount(resource, AmountOf(resource, *limit)) : std::string("no limit");
+}
+
+Shown Usage(Scene& scene, bool wide) {
   state::World& world = *scene.world;
   const auto balances = Balances(scene);
   const bool topology = HasTopology(scene.objects);
@@ -171,6 +189,7 @@ Shown Usage(Scene& scene) {
                                       "USED",         "BORROWED", "FREE",   "WAITING",  "SHARE"};
   if (!balances.empty()) columns.push_back("BALANCE");
   if (topology) columns.push_back("FRAGMENTED");
+  if (wide) columns.insert(columns.end(), {"BORROWINGLIMIT", "LENDINGLIMIT"});
   Shown shown{Table(columns), Json::MakeArray()};
   for (const auto& [key, queue] : world.cluster_queues().all()) {
     const std::string& name = key.name;
@@ -213,6 +232,11 @@ Shown Usage(Scene& scene) {
             cells.push_back(FragmentedText(world, flavor.name, quota.name));
             item.Set("fragmented", cells.back());
           }
+          const std::string borrowing = LimitText(quota.name, quota.borrowing_limit);
+          const std::string lending = LimitText(quota.name, quota.lending_limit);
+          if (wide) cells.insert(cells.end(), {borrowing, lending});
+          if (quota.borrowing_limit) item.Set("borrowingLimit", borrowing);
+          if (quota.lending_limit) item.Set("lendingLimit", lending);
           shown.table.Add(std::move(cells), borrowed > 0 ? Tone::kWarning : Tone::kPlain, 6);
           shown.items.Append(std::move(item));
         }
@@ -226,41 +250,28 @@ Shown Usage(Scene& scene) {
 int Print(const QueuesOptions& options, const std::function<Shown(Scene&)>& make, std::ostream& out,
           std::ostream& err) {
   const OutputOptions& output = options.output;
-  for (int round = 0;;) {
-    absl::StatusOr<Scene> scene = OpenScene(options.connect, absl::Now());
-    if (!scene.ok()) {
-      err << std::string(scene.status().message()) << '\n';
-      return kFailed;
-    }
-    if (round == 0) {
-      for (const std::string& note : scene->objects.notes) err << "note: " << note << '\n';
-    }
-    const Shown shown = make(*scene);
-    if (output.watch && output.colours) out << "\x1b[H\x1b[2J";
-    if (output.format == "json" || output.format == "yaml") {
-      out << Structured(Json::MakeObject({{"items", shown.items}}), output.format);
-    } else if (shown.table.empty()) {
-      err << "there are no queues\n";
-    } else {
-      out << shown.table.Text(output.colours);
-    }
-    out.flush();
-    if (!output.watch || ++round == output.rounds) return 0;
-    absl::SleepFor(absl::Seconds(output.interval));
-  }
+  const absl::Status status =
+      PrintAgain(output, out, [&](bool first, std::string& text) -> absl::Status {
+        ASSIGN_OR_RETURN(Scene scene, OpenScene(options.connect, absl::Now()));
+        for (const std::string& note : scene.objects.notes) {
+          if (first) err << "note: " << note << '\n';
+        }
+        const Shown shown = make(scene);
+        if (output.structured()) {
+          text = Structured(Json::MakeObject({{"items", shown.items}}), output.format);
+        } else if (shown.table.empty()) {
+          err << "there are no queues\n";
+        } else {
+          text = shown.table.Text(output.colours);
+        }
+        return absl::OkStatus();
+      });
+  if (status.ok()) return 0;
+  err << std::string(status.message()) << '\n';
+  return kFailed;
 }
 
 }  // namespace
-
-void AddOutputOptions(CLI::App& command, OutputOptions& output) {
-  command.add_option("-o,--output", output.format, "How it is printed")
-      ->check(CLI::IsMember({"wide", "json", "yaml"}));
-  command.add_flag("-w,--watch", output.watch, "Print it again and again");
-  command.add_option("--interval", output.interval, "Seconds between two prints of --watch")
-      ->check(CLI::Range(0.0, 86400.0));
-  command.add_option("--rounds", output.rounds, "End --watch after so many prints")
-      ->check(CLI::NonNegativeNumber);
-}
 
 void AddQueuesOptions(CLI::App& command, QueuesOptions& options) {
   AddConnectOptions(command, options.connect);
@@ -278,14 +289,16 @@ int Queues(const QueuesOptions& options, std::ostream& out, std::ostream& err) {
   return Print(
       options,
       [&](Scene& scene) {
-        return options.local ? LocalQueues(*scene.world, options.connect.ns)
-                             : ClusterQueues(*scene.world, options.output.format == "wide");
+        const bool wide = options.output.wide();
+        return options.local ? LocalQueues(*scene.world, options.connect.ns, wide)
+                             : ClusterQueues(*scene.world, wide);
       },
       out, err);
 }
 
 int Top(const QueuesOptions& options, std::ostream& out, std::ostream& err) {
-  return Print(options, Usage, out, err);
+  return Print(
+      options, [&](Scene& scene) { return Usage(scene, options.output.wide()); }, out, err);
 }
 
 }  // namespace sluice::cli

@@ -2,24 +2,11 @@
 #pragma once
 
 #include <iosfwd>
-#include <string>
 
 #include "cli/live.h"
-
-namespace CLI {
-class App;
-}
+#include "cli/output.h"
 
 namespace sluice::cli {
-
-struct OutputOptions {
-  std::string format;  // "", "wide", "json", "yaml"
-  bool watch = false;
-  double interval = 2;
-  int rounds = 0;        // of --watch; 0: until it is stopped
-  bool colours = false;  // of a terminal
-};
-void AddOutputOptions(CLI::App& command, OutputOptions& output);
 
 struct QueuesOptions {
   ConnectOptions connect;

@@ -15,9 +15,10 @@ struct Outcome {
   std::string err;
 };
 
-// `terminal`: its output goes to one.
-inline Outcome Call(const std::vector<std::string>& arguments, bool terminal = false) {
-  std::vector<const char*> argv = {"kubectl-sluice"};
+// `terminal`: its output goes to one. `program`: the name by which it is called.
+inline Outcome Call(const std::vector<std::string>& arguments, bool terminal = false,
+                    const char* program = "kubectl-sluice") {
+  std::vector<const char*> argv = {program};
   for (const std::string& argument : arguments) argv.push_back(argument.c_str());
   std::ostringstream out;
   std::ostringstream err;

@@ -214,12 +214,17 @@ func TestTables(t *testing.T) {
 		words     []string
 	}{
 		{[]string{"queues"}, []string{"NAME", q.Cluster, "BestEffortFIFO   True     1         1"}},
-		{[]string{"queues", "-o", "wide"}, []string{"USAGE", q.Flavor + "/cpu 2/2"}},
+		{[]string{"queues", "-o", "wide"}, []string{"USAGE", q.Flavor + "/cpu 2/2", "NEXT", q.Namespace + "/"}},
+		{[]string{"queues", "--local", "-n", q.Namespace, "-o", "wide"}, []string{"STOPPOLICY", "None"}},
 		{[]string{"queues", "-o", "json"}, []string{`"name": "` + q.Cluster + `"`}},
 		{[]string{"queues", "--local", "-n", q.Namespace}, []string{q.Local, q.Cluster}},
 		{[]string{"top"}, []string{"NOMINAL", q.Cluster}},
 		{[]string{"top", "-o", "yaml"}, []string{"clusterQueue: " + q.Cluster, "waiting: "}},
+		{[]string{"top", "-o", "wide"}, []string{"BORROWINGLIMIT", q.Cluster}},
 		{[]string{"top", "--watch", "--interval", "0.1", "--rounds", "2"}, []string{q.Cluster}},
+		{[]string{"explain", "job", waiting, "-n", q.Namespace, "-o", "wide"}, []string{"Queue: LocalQueue " + q.Namespace + "/" + q.Local, "Owner: Job " + waiting}},
+		{[]string{"explain", "job", waiting, "-n", q.Namespace, "--watch", "--interval", "0.1", "--rounds", "2"}, []string{"Reason: QuotaExceeded"}},
+		{[]string{"forecast", "-n", q.Namespace, "-o", "wide", "--watch", "--interval", "0.1", "--rounds", "2"}, []string{"LOCALQUEUE", q.Cluster}},
 		{[]string{"forecast", "job", waiting, "-n", q.Namespace, "--default-runtime", "1h"}, []string{q.Cluster, "Assumption: nothing else arrives"}},
 		{[]string{"forecast", "-n", q.Namespace, "-o", "json"}, []string{`"assumption": `}},
 		{[]string{"completion", "bash"}, []string{"complete "}},
@@ -417,4 +422,14 @@ func TestPlugin(t *testing.T) {
 		}
 		return err
 	})
+	// And how words behind it are completed.
+	links := t.TempDir()
+	if err := os.Symlink(plugin(), filepath.Join(links, "kubectl_complete-sluice")); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("PATH", links+":"+os.Getenv("PATH"))
+	out, err := c.Run(t.Context(), "", "kubectl", "__complete", "sluice", "top", "--wa")
+	if err != nil || !strings.Contains(out, "--watch\n:4\n") {
+		t.Errorf("kubectl __complete sluice top --wa: %v\n%s", err, out)
+	}
 }
