@@ -446,7 +446,8 @@ class Controller {
   ShellObserver observer_;
   std::string ns_;
   loop::Inbox inbox_{kInboxCapacity};
-  loop::Questions questions_{[this] { inbox_.Wake(); }};
+  loop::Questions questions_{[this] { inbox_.Wake(); }, [] { return absl::Now(); },
+                             [this](absl::Duration held) { metrics_.HeldByQuestions(held); }};
   kube::Executor timers_{"timers"};
   kube::Executor delivery_{"delivery"};
   kube::Executor replies_{"replies"};

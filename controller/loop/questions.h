@@ -30,10 +30,12 @@ class Questions {
   static constexpr absl::Duration kMostTime = absl::Milliseconds(5);
 
   // `wake` makes the loop come to Answer soon; it may be called from any thread. `now` tells the
-  // time that answers take.
+  // time that answers take, and `held` is told for how long they held up the loop, each time that
+  // they did.
   explicit Questions(
-      std::function<void()> wake, std::function<absl::Time()> now = [] { return absl::Now(); })
-      : wake_(std::move(wake)), now_(std::move(now)) {}
+      std::function<void()> wake, std::function<absl::Time()> now = [] { return absl::Now(); },
+      std::function<void(absl::Duration)> held = nullptr)
+      : wake_(std::move(wake)), now_(std::move(now)), held_(std::move(held)) {}
 
   // False: too many wait, or Close was called.
   bool Ask(Question question);
@@ -42,8 +44,12 @@ class Questions {
   void Close();
 
  private:
+  // How many were answered; `rest`: others still wait.
+  int AnswerSome(state::World& world, absl::Time now, absl::Time begin, bool& rest);
+
   std::function<void()> wake_;
   std::function<absl::Time()> now_;
+  std::function<void(absl::Duration)> held_;
   absl::Mutex mutex_;
   std::deque<Question> waiting_ ABSL_GUARDED_BY(mutex_);
   bool closed_ ABSL_GUARDED_BY(mutex_) = false;

@@ -135,6 +135,11 @@ struct Metrics::Impl {
   CounterFamily backfilled{{"sluice_backfilled_workloads_total",
                             "Workloads that were given quota before others that come before them",
                             {"cluster_queue", "replica_role"}}};
+  HistogramFamily questions_hold{{"sluice_questions_hold_seconds",
+                                  "Time for which decisions waited until questions (what-if) were "
+                                  "answered, each time that there were some",
+                                  {"replica_role"}},
+                                 DoublingBuckets(0.00025, 12)};
   CounterFamily rejected{{"sluice_rejected_objects_total",
                           "Objects that could not be decoded and were left out, by kind",
                           {"kind"}}};
@@ -170,7 +175,7 @@ struct Metrics::Impl {
       visit(*family);
     }
     for (auto* family : {&attempt_duration, &ready_to_evicted, &eviction_latency, &creation_latency,
-                         &gate_removal, &api_duration, &webhook_latency}) {
+                         &gate_removal, &questions_hold, &api_duration, &webhook_latency}) {
       visit(*family);
     }
   }
@@ -322,6 +327,11 @@ void Metrics::Observe(const GateRemovedRecord& record) {
   impl_->gate_removal.Observe(
       {record.gate, record.cluster_queue, record.of_group ? "true" : "false", impl_->role},
       Seconds(record.since_admitted));
+}
+
+void Metrics::HeldByQuestions(absl::Duration duration) {
+  const std::lock_guard<std::mutex> lock(impl_->mutex);
+  impl_->questions_hold.Observe({impl_->role}, Seconds(duration));
 }
 
 void Metrics::Backfilled(const std::string& cluster_queue) {

@@ -148,6 +148,8 @@ class Metrics {
   void Observe(const GateRemovedRecord& record);
   // A workload was given quota before others that come before it in the ClusterQueue.
   void Backfilled(const std::string& cluster_queue);
+  // Decisions waited for that long until questions were answered.
+  void HeldByQuestions(absl::Duration duration);
   // job_kind is the bare kind ("Job"); only for jobs of generation 1.
   void WorkloadCreated(const std::string& job_kind, absl::Duration since_job);
 

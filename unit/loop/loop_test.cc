@@ -192,8 +192,12 @@ TEST_CASE("questions wake the loop, are answered a few at a time, and turned awa
 TEST_CASE("questions that take long hold up the loop one at a time") {
   int woken = 0;
   absl::Time clock = build::At(0);
-  Questions questions([&] { ++woken; }, [&] { return clock; });
+  std::vector<absl::Duration> held;
+  Questions questions([&] { ++woken; }, [&] { return clock; },
+                      [&](absl::Duration time) { held.push_back(time); });
   state::World world{state::Settings()};
+  questions.Answer(world, build::At(5));
+  CHECK(held.empty());  // there were none
   int answered = 0;
   for (int i = 0; i < 3; ++i) {
     questions.Ask([&](state::World&, absl::Time) {
@@ -205,6 +209,7 @@ TEST_CASE("questions that take long hold up the loop one at a time") {
     questions.Answer(world, build::At(5));
     CHECK(answered == batch);
   }
+  CHECK(held == std::vector<absl::Duration>(3, Questions::kMostTime + absl::Milliseconds(1)));
   CHECK(woken == 3 + 2);  // once for each, and for the rest after the first and the second
 }
 

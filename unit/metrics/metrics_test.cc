@@ -424,6 +424,16 @@ TEST_CASE("requests of the client and of the webhooks") {
       "controller_runtime_webhook_latency_seconds_bucket{webhook=\"/convert\",le=\"0.025\"} 0"));
 }
 
+TEST_CASE("how long decisions waited for questions") {
+  Metrics metrics(Quiet(), nullptr);
+  metrics.HeldByQuestions(absl::Milliseconds(3));
+  const std::string text = metrics.Text();
+  const std::string bucket = "sluice_questions_hold_seconds_bucket{replica_role=\"standalone\",le=";
+  CHECK(Has(text, bucket + "\"0.002\"} 0"));
+  CHECK(Has(text, bucket + "\"0.004\"} 1"));
+  CHECK(Has(text, "sluice_questions_hold_seconds_sum{replica_role=\"standalone\"} 0.003"));
+}
+
 TEST_CASE("process metrics are plausible") {
   MetricsOptions options = Quiet();
   options.process = true;
