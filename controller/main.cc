@@ -266,7 +266,7 @@ class Controller {
       const bool asked = questions_.Ask([=](state::World& world, absl::Time now) {
         if (!world.Synced()) return done(absl::UnavailableError("the queues are not known yet"));
         absl::StatusOr<reconcile::WhatIf> answer =
-            reconcile::AskWhatIf(world, body, cluster_queue, now);
+            reconcile::AskWhatIf(world, body, cluster_queue, now, reconcile::WithForecast::kYes);
         if (!answer.ok()) return done(answer.status());
         answer->made = nullptr;  // may share parts with objects of the World
         done([answer = std::make_shared<const reconcile::WhatIf>(*std::move(answer))] {

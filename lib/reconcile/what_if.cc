@@ -5,6 +5,7 @@
 #include <optional>
 #include <utility>
 
+#include "admission/earliest_start.h"
 #include "admission/explain_text.h"
 #include "api/codec.h"
 #include "api/names.h"
@@ -145,6 +146,34 @@ WhatIfVictim VictimOf(const state::World& world, const std::string& name, absl::
   return victim;
 }
 
+// Only where what runs is in its way: when others that wait come first, their start is what
+// matters.
+std::optional<WhatIfForecast> ForecastOf(state::World& world, const WhatIf& answer,
+                                         const queueing::WorkloadInfoPtr& info, absl::Time now) {
+  const Verdict verdict = answer.tree.verdict.verdict;
+  if (verdict != Verdict::kNoFit && verdict != Verdict::kNoCandidates &&
+      verdict != Verdict::kProtected) {
+    return std::nullopt;
+  }
+  WhatIfForecast forecast;
+  forecast.assumption =
+      "what runs ends when its maximum execution time or sluice.dev/expected-runtime says, nothing "
+      "is preempted, and nothing that waits starts before it";
+  if (answer.tree.position && answer.tree.position->ahead > 0) {
+    forecast.assumption += fmt::format(", though {} {} before it", answer.tree.position->ahead,
+                                       answer.tree.position->ahead == 1 ? "waits" : "wait");
+  }
+  using Kind = admission::EarliestStart::Kind;
+  const auto found = admission::FindEarliestStart(world.snapshot(), info, now);
+  if (found.kind == Kind::kAt) forecast.start = found.at;
+  if (found.kind == Kind::kUnbounded) {
+    forecast.unknown = "what it needs is held by workloads of which nothing tells when they end";
+  } else if (found.kind == Kind::kNever) {
+    forecast.unknown = "it could not start with everything idle";
+  }
+  return forecast;
+}
+
 std::string Amount(const ResourceName& resource, int64_t amount) {
   return QuantityOf(resource, amount).ToString();
 }
@@ -207,7 +236,8 @@ absl::Duration LostTime(const api::Workload& workload, absl::Time start, absl::T
 }
 
 absl::StatusOr<WhatIf> AskWhatIf(state::World& world, const Json& object,
-                                 const std::string& cluster_queue, absl::Time now) {
+                                 const std::string& cluster_queue, absl::Time now,
+                                 WithForecast with_forecast) {
   if (!cluster_queue.empty() && !world.cluster_queues().Contains({"", cluster_queue})) {
     return NotFound("ClusterQueue {} does not exist", cluster_queue);
   }
@@ -240,7 +270,9 @@ absl::StatusOr<WhatIf> AskWhatIf(state::World& world, const Json& object,
   const bool behind = answer.tree.position->ahead > 0;
   answer.admitted = answer.tree.verdict.verdict == Verdict::kFits && !behind;
   answer.after_preemption = answer.tree.verdict.verdict == Verdict::kPreempting && !behind;
-  if (!answer.enters()) answer.why = WhyOf(world, answer.tree, *workload);
+  if (answer.enters()) return answer;
+  answer.why = WhyOf(world, answer.tree, *workload);
+  if (with_forecast == WithForecast::kYes) answer.forecast = ForecastOf(world, answer, info, now);
   return answer;
 }
 
@@ -276,6 +308,15 @@ Json WhatIfJson(const WhatIf& answer) {
                                 {"explanation", admission::RenderJson(answer.tree)}});
   if (answer.tree.position) json.Set("ahead", answer.tree.position->ahead);
   AddWhy(answer.why, json);
+  if (answer.forecast) {
+    Json forecast = Json::MakeObject({{"assumption", answer.forecast->assumption}});
+    if (answer.forecast->start) {
+      forecast.Set("start", sluice::FormatTime(*answer.forecast->start));
+    } else {
+      forecast.Set("unknown", answer.forecast->unknown);
+    }
+    json.Set("forecast", std::move(forecast));
+  }
   return json;
 }
 

@@ -15,6 +15,7 @@
 #include <absl/time/time.h>
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -36,6 +37,13 @@ struct WhatIfVictim {
   int64_t amount = 0;     // of that resource, in quota units
 };
 
+// When one that would wait could start, as far as the bounds of what runs tell.
+struct WhatIfForecast {
+  std::optional<absl::Time> start;
+  std::string unknown;  // why there is no start
+  std::string assumption;
+};
+
 struct WhatIf {
   ObjectKey workload;  // the name that it would have
   std::shared_ptr<const api::Workload> made;
@@ -45,14 +53,18 @@ struct WhatIf {
   bool after_preemption = false;  // when the victims are gone
   std::vector<WhatIfVictim> victims;
   admission::ExplanationTree tree;
-  Why why;  // where it would have to wait
+  Why why;                                 // where it would have to wait
+  std::optional<WhatIfForecast> forecast;  // where it was asked for, and others do not come first
   bool enters() const { return admitted || after_preemption; }
 };
 
 // A batch/v1 Job or a Workload, or an object whose spec is one of these. `cluster_queue`: where it
-// would go; "" is where its LocalQueue points to.
+// would go; "" is where its LocalQueue points to. The forecast is that of
+// admission/earliest_start.h.
+enum class WithForecast { kNo, kYes };
 absl::StatusOr<WhatIf> AskWhatIf(state::World& world, const api::Json& object,
-                                 const std::string& cluster_queue, absl::Time now);
+                                 const std::string& cluster_queue, absl::Time now,
+                                 WithForecast with_forecast = WithForecast::kNo);
 
 // The `status` of an answer.
 api::Json WhatIfJson(const WhatIf& answer);

@@ -78,7 +78,10 @@ std::unique_ptr<state::World> MakeWorld() {
   Upsert(*world, Kind::kLocalQueue, api::Encode<api::LocalQueue>(build::LocalQueue("q", "cq")));
   for (int i = 0; i < kNodes; ++i) Upsert(*world, Kind::kNode, NodeJson(i));
   for (int i = 0; i < kRunning; ++i) {
-    Upsert(*world, Kind::kWorkload, GangJson(fmt::format("running-{}", i), 4, "rack"));
+    api::Json gang = GangJson(fmt::format("running-{}", i), 4, "rack");
+    gang["metadata"]["annotations"].Set("sluice.dev/expected-runtime",
+                                        fmt::format("{}m", 60 + i * 7919 % kRunning));
+    Upsert(*world, Kind::kWorkload, std::move(gang));
   }
   const absl::Time now = build::At(60);
   for (int rounds = 0; rounds < 10 && world->queues().HasHeads(now); ++rounds) {
@@ -124,6 +127,22 @@ void BM_WhatIf(benchmark::State& state) {
   state.counters["fits"] = fits;
 }
 BENCHMARK(BM_WhatIf)->Arg(2)->Arg(8)->Arg(30)->Unit(benchmark::kMillisecond);
+
+// With the forecast, as the controller answers; 20 hosts are a whole rack.
+void BM_WhatIfForecast(benchmark::State& state) {
+  if (!Ready(state)) return;
+  const api::Json question = GangJson("asked", static_cast<int>(state.range(0)), "rack");
+  int starts = 0;
+  for (auto _ : state) {
+    const auto answer = reconcile::AskWhatIf(World(), question, "cq", build::At(120),
+                                             reconcile::WithForecast::kYes);
+    if (!answer.ok()) return state.SkipWithError(std::string(answer.status().message()).c_str());
+    starts = answer->forecast && answer->forecast->start ? 1 : 0;
+    benchmark::DoNotOptimize(answer);
+  }
+  state.counters["starts"] = starts;
+}
+BENCHMARK(BM_WhatIfForecast)->Arg(8)->Arg(20)->Arg(30)->Unit(benchmark::kMillisecond);
 
 void BM_WhatIfPreempts(benchmark::State& state) {
   if (!Ready(state)) return;

@@ -193,5 +193,37 @@ TEST_CASE("lost time") {
   CHECK(LostTime(build::Workload("w").Get(), now, start) == absl::ZeroDuration());
 }
 
+TEST_CASE("a forecast follows from what runs, where that is in the way") {
+  Fixture fixture;
+  build::Workload runs("runs");
+  runs.Queue("q").Request("cpu", "3").Admitted("cq", "f", At(0));
+  fixture.Add(runs.Annotation("sluice.dev/expected-runtime", "3h"));
+  const auto ask = [&](const std::string& cpu, WithForecast with = WithForecast::kYes) {
+    Json workload =
+        api::Encode<api::Workload>(build::Workload("new").Queue("q").Request("cpu", cpu).Get());
+    workload.Set("apiVersion", "kueue.x-k8s.io/v1beta2");
+    workload.Set("kind", "Workload");
+    const auto answer = AskWhatIf(fixture.world, workload, "", At(7200), with);
+    REQUIRE(answer.ok());
+    const Json json = WhatIfJson(*answer);
+    const Json* forecast = json.Find("forecast");
+    return forecast == nullptr ? Json() : *forecast;
+  };
+  CHECK(ask("2").GetString("start") == "2026-01-01T03:00:00Z");
+  CHECK(ask("2").GetString("assumption").find("nothing that waits starts before it") !=
+        std::string::npos);
+  CHECK(ask("5").GetString("unknown") == "it could not start with everything idle");
+  CHECK(ask("1").IsNull());  // it starts now
+  CHECK(ask("2", WithForecast::kNo).IsNull());
+  fixture.Add(build::Workload("endless")
+                  .Queue("q")
+                  .Request("cpu", "1")
+                  .Uid("e")
+                  .Admitted("cq", "f", At(0)));
+  CHECK(ask("3").GetString("start") == "2026-01-01T03:00:00Z");
+  CHECK(ask("4").GetString("unknown") ==
+        "what it needs is held by workloads of which nothing tells when they end");
+}
+
 }  // namespace
 }  // namespace sluice::reconcile

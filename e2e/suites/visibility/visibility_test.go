@@ -410,6 +410,10 @@ func TestWhatIf(t *testing.T) {
 	if err != nil || status["admitted"] != false || !strings.Contains(fmt.Sprint(status["explanation"]), "WaitingForQuota") {
 		t.Errorf("one that does not fit: %v, %v", status, err)
 	}
+	// The Job that runs has no bound.
+	if have := fmt.Sprint(status["forecast"]); !strings.Contains(have, "nothing tells when they end") || !strings.Contains(have, "assumption") {
+		t.Errorf("the forecast of one that does not fit is %s", have)
+	}
 	if _, err := question(`{"apiVersion": "v1", "kind": "Pod"}`); !apierrors.IsInvalid(err) {
 		t.Errorf("a question about a Pod: %v", err)
 	}
