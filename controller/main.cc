@@ -261,6 +261,7 @@ class Controller {
     serve::VisibilityOptions api;
     api.pending = observer_.pending();
     api.version = SLUICE_VERSION;
+    api.metrics = [this] { return metrics_.Text(); };
     api.what_if = [this](const std::string& cluster_queue, const api::Json& body,
                          const serve::VisibilityOptions::WhatIfDone& done) {
       const bool asked = questions_.Ask([=](state::World& world, absl::Time now) {

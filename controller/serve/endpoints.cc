@@ -7,8 +7,6 @@
 namespace sluice::serve {
 namespace {
 
-constexpr char kMetricsContentType[] = "text/plain; version=0.0.4; charset=utf-8";
-
 Response Ok() { return Response::Text(200, "ok"); }
 
 // Nothing when the caller may read the path.

@@ -10,6 +10,8 @@
 
 namespace sluice::serve {
 
+inline constexpr char kMetricsContentType[] = "text/plain; version=0.0.4; charset=utf-8";
+
 // Says why the process is not ready, or "" when it is. Called on a server thread.
 using ReadyCheck = std::function<std::string()>;
 

@@ -10,6 +10,7 @@
 
 #include "base/status.h"
 #include "base/time.h"
+#include "serve/endpoints.h"
 #include "serve/visibility_documents.h"
 
 namespace sluice::serve {
@@ -155,7 +156,7 @@ Response NotThere() {
 
 // What a request is about.
 struct VisibilityApi::Target {
-  enum class Kind { kNothing, kDocument, kParent, kPending, kWhatIf };
+  enum class Kind { kNothing, kDocument, kMetrics, kParent, kPending, kWhatIf };
   Kind kind = Kind::kNothing;
   AccessQuestion question;
 
@@ -222,6 +223,10 @@ VisibilityApi::Target VisibilityApi::TargetOf(const Request& request) const {
   question.path = request.path;
   if (documents_.contains(request.path)) {
     target.kind = Target::Kind::kDocument;
+    return target;
+  }
+  if (request.path == "/metrics" && options_.metrics) {
+    target.kind = Target::Kind::kMetrics;
     return target;
   }
   const std::vector<std::string> parts = Segments(request.path);
@@ -344,6 +349,11 @@ Response VisibilityApi::AnswerNow(const Target& target, const Request& request) 
     return response;
   }
   if (target.kind == Target::Kind::kPending) return Pending(target, request);
+  if (target.kind == Target::Kind::kMetrics) {
+    Response response = Response::Text(200, options_.metrics());
+    response.content_type = kMetricsContentType;
+    return response;
+  }
   const std::string accept(request.Header("Accept"));
   if (request.path == "/apis" && absl::StrContains(accept, kAggregatedForm)) {
     // The first form that is asked for.

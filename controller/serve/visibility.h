@@ -36,6 +36,8 @@ struct VisibilityOptions {
   std::function<std::shared_ptr<const RequestTrust>()> trust;
   std::function<absl::Time()> now;
   std::string version;  // of the product, for /version
+  // The text of /metrics, for those who may get that path; empty: it is not there.
+  std::function<std::string()> metrics;
   // Answers POST .../clusterqueues/NAME/whatif; `done` may be called later and from any thread, the
   // answer is written on one of the server. InvalidArgument and NotFound are the caller's mistakes.
   // Empty: the subresource is not there.

@@ -60,6 +60,7 @@ struct Fixture {
     options.trust = [this] { return trusted ? trust : nullptr; };
     options.now = [] { return absl::Now(); };
     options.version = "1.2.3";
+    options.metrics = [] { return std::string("up 1\n"); };
     if (with_what_if) {
       options.what_if = [](const std::string& name, const Json& body,
                            VisibilityOptions::WhatIfDone done) {
@@ -329,6 +330,11 @@ TEST_CASE("discovery in both forms") {
   }
   CHECK(api::ParseJson(fixture.Get("/version").body)->GetString("gitVersion") == "v1.2.3");
   CHECK(fixture.Get("/logs").status == 404);
+  const Response metrics = fixture.Get("/metrics");
+  CHECK(metrics.body == "up 1\n");
+  CHECK(metrics.content_type == "text/plain; version=0.0.4; charset=utf-8");
+  CHECK(fixture.asked.back().find(R"("path":"/metrics")") != std::string::npos);
+  CHECK(fixture.Get("/metrics", "nobody").status == 403);
 }
 
 TEST_CASE("the first question about pending workloads waits until the loop has filled the index") {
