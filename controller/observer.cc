@@ -181,6 +181,8 @@ void ShellObserver::OnDecision(const admission::Decision& decision, absl::Time) 
   } else {
     fields.push_back({"reason", decision.reason});
     fields.push_back({"message", decision.message});
+    const std::string rivals = admission::RenderRivals(decision.explanation);
+    if (!rivals.empty()) fields.push_back({"cameFirst", rivals});
   }
   if (!considered.empty()) fields.push_back({"considered", considered});
   if (!victims.empty()) fields.push_back({"victims", fmt::format("{}", fmt::join(victims, ", "))});

@@ -9,8 +9,10 @@
 
 #include "admission/backfill_pass.h"
 #include "admission/credits.h"
+#include "admission/cycle_parts.h"
 #include "admission/nominator.h"
 #include "admission/order.h"
+#include "admission/rivals.h"
 #include "admission/still_refused.h"
 #include "quota/overlay.h"
 
@@ -32,11 +34,12 @@ struct OutOfOrder {
 class Cycle {
  public:
   Cycle(Snapshot& snapshot, quota::Overlay& admitted, Places& places,
-        const queueing::QueueManager* queues, int64_t& not_ready)
+        const queueing::QueueManager* queues, int64_t& not_ready, size_t most_rivals = 1)
       : snapshot_(snapshot),
         admitted_(admitted),
         places_(places),
         nominator_(snapshot, queues, places),
+        rivals_(snapshot.tree, most_rivals),
         not_ready_(not_ready) {}
 
   // Heads that wait, and defend what they wait for against these entries.
@@ -109,14 +112,20 @@ class Cycle {
     Decision& decision = entry.decision;
     if (IsOutOfOrder(decision.info)) return StartOutOfOrder(entry);
     if (Overlaps(entry) && snapshot_.options.recompute_on_overlap) {
+      std::vector<Explanation::Rival> rivals = rivals_.ForTargets(entry);
       nominator_.Recompute(entry, victims_);
       StartScanOver(decision);
-      if (entry.assignment.mode == Mode::kFit) entry.assignment.mode = Mode::kDeferredFit;
+      if (entry.assignment.mode == Mode::kFit) {
+        entry.assignment.mode = Mode::kDeferredFit;
+        decision.explanation.rivals = std::move(rivals);
+      }
     } else if (LostItsPlace(entry)) {
+      const quota::CellAmounts wanted = entry.usage;
       decision.requeue.places_matter = true;
       nominator_.Recompute(entry, victims_);
       StartScanOver(decision);
       if (!entry.Works()) {
+        decision.explanation.rivals = rivals_.ForPlaces(wanted);
         return Wait(decision, Verdict::kNoLongerFits, RequeueReason::kFailedAfterNomination);
       }
     }
@@ -164,9 +173,36 @@ class Cycle {
     });
   }
 
+  void LoseTargets(Entry& entry) {
+    Skip(entry);
+    entry.decision.explanation.rivals = rivals_.ForTargets(entry);
+    Wait(entry.decision, Verdict::kOverlappingTargets, RequeueReason::kFailedAfterNomination);
+  }
+
+  // What others of the cycle left nothing of.
+  enum class Lack { kNothing, kQuota, kPlaces, kVictimsQuota };
+
+  void LoseRoom(Entry& entry, Lack lack) {
+    Skip(entry);
+    // Where it would fit once victims of others are gone, all who wait for that are in its way.
+    const auto fits = [&] {
+      return lack == Lack::kQuota && nominator_.FitsWithout(entry, victims_);
+    };
+    entry.decision.explanation.rivals = lack == Lack::kPlaces
+                                            ? rivals_.ForPlaces(entry.usage)
+                                            : rivals_.ForQuota(*entry.queue, entry.usage, fits);
+    Wait(entry.decision, Verdict::kNoLongerFits, RequeueReason::kFailedAfterNomination);
+  }
+
+  Lack LackOf(const Entry& entry) const {
+    if (!nominator_.FitsWithout(entry, victims_)) return Lack::kQuota;
+    return nominator_.PlaceHoldsWithout(entry, victims_) ? Lack::kNothing : Lack::kPlaces;
+  }
+
   // Books what an entry is going to need, so that later entries of the cycle leave it alone.
   void Expect(const Entry& entry, const quota::CellAmounts& amounts) {
     quota::Tree::AddUsage(*entry.queue, amounts);
+    rivals_.Booked(entry.decision.info, *entry.queue, amounts, true);
     expected_.emplace_back(entry.queue, amounts);
     places_.Expect(entry.place);
   }
@@ -178,7 +214,7 @@ class Cycle {
       const auto policy = snapshot_.FindClusterQueue(entry.info().cluster_queue)->policies;
       if (policy.reclaim_within_cohort != preemption::Policy::kAny ||
           (entry.is_preemptor && snapshot_.options.prioritize_preemptors)) {
-        Expect(entry, Reservation(entry));
+        Expect(entry, KeptFrom(entry));
       }
       return Wait(
           decision,
@@ -189,16 +225,10 @@ class Cycle {
     if (entry.info().preemption_gated) {
       return Wait(decision, Verdict::kPreemptionGated, RequeueReason::kPreemptionGated);
     }
-    if (Overlaps(entry)) {
-      Skip(entry);
-      return Wait(decision, Verdict::kOverlappingTargets, RequeueReason::kFailedAfterNomination);
-    }
-    if (!nominator_.FitsWithout(entry, victims_) ||
-        !nominator_.PlaceHoldsWithout(entry, victims_)) {
-      Skip(entry);
-      return Wait(decision, Verdict::kNoLongerFits, RequeueReason::kFailedAfterNomination);
-    }
+    if (Overlaps(entry)) return LoseTargets(entry);
+    if (const Lack lack = LackOf(entry); lack != Lack::kNothing) return LoseRoom(entry, lack);
     victims_.insert(victims_.end(), entry.targets.begin(), entry.targets.end());
+    rivals_.Preempts(decision.info, entry.targets);
     Expect(entry, entry.usage);
     for (const Target& target : entry.targets) {
       decision.victims.push_back({snapshot_.reserved.Share(target.workload->Key()), target.reason,
@@ -210,41 +240,21 @@ class Cycle {
     decision.kind = Decision::Kind::kPreempt;
   }
 
-  // What a workload without candidates may keep others from taking in this cycle.
-  quota::CellAmounts Reservation(const Entry& entry) const {
-    quota::CellAmounts reserved;
-    for (const auto& [cell, amount] : entry.usage) {
-      const int64_t used = entry.queue->Usage(cell);
-      const int64_t nominal = entry.queue->Nominal(cell);
-      int64_t kept = amount;
-      if (entry.assignment.borrow_level == 0) {
-        kept = std::max<int64_t>(0, std::min(amount, quota::SubtractAmounts(nominal, used)));
-      } else if (const auto limit = entry.queue->BorrowingLimit(cell)) {
-        kept = std::min(amount, quota::SubtractAmounts(quota::AddAmounts(nominal, *limit), used));
-      }
-      // Above its limits already: there is nothing that it could keep.
-      if (kept > 0) reserved.push_back({cell, kept});
-    }
-    return reserved;
-  }
-
   void Admit(Entry& entry) {
     Decision& decision = entry.decision;
     if (entry.replaced != nullptr && IsAmong({entry.replaced}, victims_)) {
-      Skip(entry);
-      return Wait(decision, Verdict::kOverlappingTargets, RequeueReason::kFailedAfterNomination);
+      return LoseTargets(entry);
     }
-    if (!nominator_.FitsWithout(entry, victims_) ||
-        !nominator_.PlaceHoldsWithout(entry, victims_) || !FitsNow(entry)) {
-      Skip(entry);
-      return Wait(decision, Verdict::kNoLongerFits, RequeueReason::kFailedAfterNomination);
-    }
+    Lack lack = LackOf(entry);
+    if (lack == Lack::kNothing) lack = LackNow(entry);
+    if (lack != Lack::kNothing) return LoseRoom(entry, lack);
     if (entry.migrates != nullptr) return Migrate(entry);
     if (snapshot_.options.block_admission && not_ready_ > 0) {
       return Wait(decision, Verdict::kOthersNotReady, RequeueReason::kFailedAfterNomination);
     }
     ++not_ready_;
     admitted_.Add(*entry.queue, entry.usage);
+    rivals_.Booked(decision.info, *entry.queue, entry.usage, false);
     decision.kind = Decision::Kind::kAdmit;
     decision.explanation.verdict = Verdict::kFits;
     decision.admission = flavor::MakeAdmission(entry.info().cluster_queue, entry.assignment);
@@ -272,19 +282,20 @@ class Cycle {
 
   // With the victims of this cycle still running, as they are until they have ended: what others
   // only expect to get does not count. Without this an entry could be given the room of a victim.
-  bool FitsNow(const Entry& entry) {
-    if (expected_.empty()) return true;
-    if (!places_.HoldsNow(entry.place)) return false;
+  Lack LackNow(const Entry& entry) {
+    if (expected_.empty()) return Lack::kNothing;
+    if (!places_.HoldsNow(entry.place)) return Lack::kPlaces;
     for (const auto& [queue, amounts] : expected_) quota::Tree::RemoveUsage(*queue, amounts);
     const bool fits = quota::Tree::Fits(*entry.queue, entry.usage);
     for (const auto& [queue, amounts] : expected_) quota::Tree::AddUsage(*queue, amounts);
-    return fits;
+    return fits ? Lack::kNothing : Lack::kVictimsQuota;
   }
 
   Snapshot& snapshot_;
   quota::Overlay& admitted_;
   Places& places_;
   Nominator nominator_;
+  Rivals rivals_;
   int64_t& not_ready_;
   const OutOfOrder* out_of_order_ = nullptr;
   std::vector<Target> victims_;
@@ -522,22 +533,6 @@ class Scheduler {
     return issued;
   }
 
-  // A later decision about the same workload finds its victims on their way out; whoever acts on it
-  // must still be told to evict them.
-  static void KeepVictims(Decision& decision, const std::vector<Decision::Victim>& issued) {
-    for (const Decision::Victim& victim : issued) {
-      const auto same = std::find_if(decision.victims.begin(), decision.victims.end(),
-                                     [&](const Decision::Victim& other) {
-                                       return other.workload->Key() == victim.workload->Key();
-                                     });
-      if (same == decision.victims.end()) {
-        decision.victims.push_back(victim);
-      } else {
-        same->ongoing = false;
-      }
-    }
-  }
-
   // What waits in a tree where something happened may get another answer now.
   void Wake(const Scope& scope, const absl::btree_set<std::string>& except) {
     for (const std::string& name : WaitingIn(scope)) {
@@ -567,11 +562,11 @@ class Scheduler {
 }  // namespace
 
 std::vector<Decision> RunCycle(Snapshot& snapshot, const std::vector<WorkloadInfoPtr>& heads,
-                               const queueing::QueueManager* queues) {
+                               const queueing::QueueManager* queues, size_t most_rivals) {
   quota::Overlay overlay;
   int64_t not_ready = snapshot.not_ready;
   Places places(snapshot, snapshot.history.now());
-  return Cycle(snapshot, overlay, places, queues, not_ready).Run(heads);
+  return Cycle(snapshot, overlay, places, queues, not_ready, most_rivals).Run(heads);
 }
 
 std::vector<Decision> Schedule(Snapshot& snapshot, queueing::QueueManager& queues, absl::Time now,

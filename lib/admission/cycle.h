@@ -73,10 +73,12 @@ struct Decision {
 };
 
 // Decisions in the order in which they were made; one per head. `queues` (may be null) tells what
-// is remembered of the heads; nothing in it is changed.
+// is remembered of the heads; nothing in it is changed. `most_rivals`: how many of those who won
+// are named to one that lost (Explanation::rivals).
 std::vector<Decision> RunCycle(Snapshot& snapshot,
                                const std::vector<queueing::WorkloadInfoPtr>& heads,
-                               const queueing::QueueManager* queues = nullptr);
+                               const queueing::QueueManager* queues = nullptr,
+                               size_t most_rivals = 1);
 
 // At most one decision per workload (the last one), in the order in which they were made.
 // `reservations` (may be null) receives what was computed for ClusterQueues with backfill. A

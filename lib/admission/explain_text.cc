@@ -396,6 +396,20 @@ api::Json CellJson(const CellTrial& cell) {
   return json;
 }
 
+api::Json RivalJson(const Explanation::Rival& rival) {
+  api::Json json = api::Json::MakeObject({{"workload", rival.workload},
+                                          {"clusterQueue", rival.cluster_queue},
+                                          {"waits", rival.waits},
+                                          {"places", rival.places}});
+  for (const Explanation::Rival::Amount& one : rival.amounts) {
+    json["amounts"].Append(
+        api::Json::MakeObject({{"flavor", one.cell.flavor},
+                               {"resource", one.cell.resource},
+                               {"amount", Amount(one.cell.resource, one.amount)}}));
+  }
+  return json;
+}
+
 api::Json PodSetJson(const PodSetTrial& pod_set) {
   api::Json json = api::Json::MakeObject(
       {{"name", pod_set.name}, {"count", static_cast<int64_t>(pod_set.count)}});
@@ -461,7 +475,9 @@ std::string RenderLines(const ExplanationTree& tree) {
       tree.path.empty() || tree.path == "/" + tree.cluster_queue ? "" : " (" + tree.path + ")";
   lines.Add(0, "Workload {}{}{}: {}", tree.workload.ToString(), where, path, Headline(tree));
   for (const Blocker& blocker : tree.blockers) lines.Add(1, "{}", blocker.text);
-  if (tree.judged && !fits && tree.pod_sets.empty()) lines.Add(1, "{}", RenderMessage(verdict));
+  const bool bare = tree.pod_sets.empty() || !verdict.rivals.empty();
+  if (tree.judged && !fits && bare) lines.Add(1, "{}", RenderMessage(verdict));
+  if (!verdict.rivals.empty()) lines.Add(1, "came first: {}", RenderRivals(verdict));
   for (const PodSetTrial& pod_set : tree.pod_sets) AddPodSet(lines, pod_set);
   if (tree.not_together) {
     lines.Add(1, "room could be made for each resource alone, not for all of them together");
@@ -525,6 +541,10 @@ api::Json RenderJson(const ExplanationTree& tree) {
   }
   for (const PodSetTrial& pod_set : tree.pod_sets) json["podSets"].Append(PodSetJson(pod_set));
   if (tree.not_together) json.Set("notTogether", true);
+  for (const Explanation::Rival& rival : verdict.rivals) {
+    if (json["rivals"].AsArray().size() == kMostNamed) break;
+    json["rivals"].Append(RivalJson(rival));
+  }
   if (!verdict.preempting.empty()) {
     json.Set("preemptingCount", static_cast<int64_t>(verdict.preempting.size()));
     for (const std::string& name : verdict.preempting) {

@@ -114,6 +114,35 @@ std::string RenderFinding(const flavor::Finding& finding) {
   return "";
 }
 
+std::string RenderRivals(const Explanation& explanation, Naming naming) {
+  constexpr size_t kMostNamedRivals = 3;
+  std::string text;
+  const size_t named = std::min(kMostNamedRivals, explanation.rivals.size());
+  for (size_t i = 0; i < named; ++i) {
+    const Explanation::Rival& rival = explanation.rivals[i];
+    std::string amounts;
+    for (const Explanation::Rival::Amount& one : rival.amounts) {
+      amounts +=
+          fmt::format("{}{} {} of flavor {}", amounts.empty() ? "" : ", ",
+                      Amount(one.cell.resource, one.amount), one.cell.resource, one.cell.flavor);
+    }
+    const char* what = amounts.empty() ? "preempts the same workloads"
+                       : rival.waits   ? "waits for"
+                                       : "took";
+    text += fmt::format("{}{} of ClusterQueue {} {}{}{}", text.empty() ? "" : "; ",
+                        naming == Naming::kWorkloads ? rival.workload : "a workload",
+                        rival.cluster_queue, what,
+                        amounts.empty() ? ""
+                        : rival.places  ? " places on nodes for "
+                                        : " ",
+                        amounts);
+  }
+  if (explanation.rivals.size() > named) {
+    text += fmt::format("; and {} more", explanation.rivals.size() - named);
+  }
+  return text;
+}
+
 std::string RenderMessage(const Explanation& explanation) {
   using Verdict = Explanation::Verdict;
   switch (explanation.verdict) {

@@ -1,11 +1,13 @@
 #include "reconcile/explain.h"
 
+#include <absl/container/btree_set.h>
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <utility>
 
 #include "admission/conditions.h"
+#include "admission/cycle.h"
 #include "admission/explain_text.h"
 #include "api/names.h"
 #include "base/time.h"
@@ -16,6 +18,8 @@ namespace {
 
 using admission::ExplanationTree;
 using admission::WakeUp;
+
+constexpr size_t kMostRivals = 32;
 
 admission::ExplainInput InputOf(state::World& world) {
   return {world.snapshot(), &world.queues(), [&world](const std::string& name) {
@@ -42,6 +46,7 @@ class Explainer {
       ExplanationTree judged = admission::Explain(InputOf(world_), info);
       using Verdict = admission::Explanation::Verdict;
       if (judged.verdict.verdict == Verdict::kPreemptionGated) NameClosedGates();
+      LookAtRivals(world_, info, judged);
       judged.blockers = std::move(tree_.blockers);
       judged.wake_ups.insert(judged.wake_ups.begin(), tree_.wake_ups.begin(), tree_.wake_ups.end());
       return judged;
@@ -200,6 +205,77 @@ ExplanationTree ExplainWorkload(state::World& world, const ObjectKey& key, absl:
 
 ExplanationTree ExplainAsIf(state::World& world, const api::Workload& workload, absl::Time now) {
   return Explainer(world, workload, now).Run();
+}
+
+namespace {
+
+// The controller said so, whoever it was that won.
+bool SaysItLost(const api::Workload& workload) {
+  const api::Condition* condition =
+      api::FindCondition(workload.status.conditions, api::kQuotaReserved);
+  if (condition == nullptr || condition->status != api::ConditionStatus::kFalse) return false;
+  using Verdict = admission::Explanation::Verdict;
+  for (const Verdict verdict :
+       {Verdict::kNoLongerFits, Verdict::kOverlappingTargets, Verdict::kDeferredFit}) {
+    admission::Explanation explanation;
+    explanation.verdict = verdict;
+    if (condition->message.starts_with(admission::RenderMessage(explanation))) return true;
+  }
+  return false;
+}
+
+// Those of other ClusterQueues that share quota with it or, where pods get places on nodes, any.
+std::vector<queueing::WorkloadInfoPtr> OtherHeads(state::World& world,
+                                                  const queueing::WorkloadInfo& info) {
+  const queueing::QueueManager& queues = world.queues();
+  const admission::ClusterQueueSnapshot* mine =
+      world.snapshot().FindClusterQueue(info.cluster_queue);
+  const bool places = mine != nullptr && mine->has_topology;
+  const bool lost = SaysItLost(*info.workload);
+  const size_t most = lost ? kMostHeadsOfLost : kMostHeads;
+  absl::btree_set<std::string> seen = {info.cluster_queue};
+  std::vector<queueing::WorkloadInfoPtr> heads;
+  const auto look = [&](const std::string& name) {
+    if (heads.size() >= most || !seen.insert(name).second) return;
+    for (queueing::WorkloadInfoPtr& head : queues.First(name, 1)) heads.push_back(std::move(head));
+  };
+  const std::vector<std::string> of_tree = world.tree().TreeOf(info.cluster_queue);
+  const auto shares = [&](const std::string& name) {
+    return std::binary_search(of_tree.begin(), of_tree.end(), name);
+  };
+  for (const std::string& name : queues.WaitingQueues()) {
+    if (places || shares(name)) look(name);
+  }
+  if (!lost) return heads;
+  for (const std::string& name : of_tree) look(name);
+  for (const auto& [key, queue] : world.cluster_queues().all()) {
+    if (places) look(key.name);
+  }
+  return heads;
+}
+
+}  // namespace
+
+void LookAtRivals(state::World& world, const queueing::WorkloadInfoPtr& info,
+                  ExplanationTree& tree) {
+  using Verdict = admission::Explanation::Verdict;
+  const bool starts = tree.judged && (tree.verdict.verdict == Verdict::kFits ||
+                                      tree.verdict.verdict == Verdict::kPreempting);
+  if (!starts || !tree.position.has_value() || tree.position->ahead > 0) return;
+  std::vector<queueing::WorkloadInfoPtr> heads = OtherHeads(world, *info);
+  if (heads.empty()) return;
+  heads.push_back(info);
+  for (admission::Decision& decision :
+       admission::RunCycle(world.snapshot(), heads, &world.queues(), kMostRivals)) {
+    const bool waits = decision.kind == admission::Decision::Kind::kWait;
+    if (decision.info != info || !waits || decision.explanation.rivals.empty()) continue;
+    tree.verdict = std::move(decision.explanation);
+    tree.places.clear();
+    for (const admission::Explanation::Rival& rival : tree.verdict.rivals) {
+      if (tree.wake_ups.size() >= admission::kMostNamed) break;
+      tree.wake_ups.push_back({WakeUp::Kind::kHeadLeaves, rival.workload});
+    }
+  }
 }
 
 std::string QuotaDetail(state::World& world, const ObjectKey& key, const std::string& message) {

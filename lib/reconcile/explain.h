@@ -21,6 +21,16 @@ admission::ExplanationTree ExplainWorkload(state::World& world, const ObjectKey&
 admission::ExplanationTree ExplainAsIf(state::World& world, const api::Workload& workload,
                                        absl::Time now);
 
+// Of one that would start now (or after preempting) if it were alone, and has nobody before it in
+// its queue: whether it still would in a cycle with the heads of other ClusterQueues. With all of
+// them (at most kMostHeadsOfLost) where its condition says that it lost a cycle, else with those (at
+// most kMostHeads) of which this World knows that they wait for room. Replaces the verdict of the
+// tree where it would not.
+inline constexpr size_t kMostHeads = 32;
+inline constexpr size_t kMostHeadsOfLost = 1000;
+void LookAtRivals(state::World& world, const queueing::WorkloadInfoPtr& info,
+                  admission::ExplanationTree& tree);
+
 // What an event says after the text of the condition: which node of the quota tree refuses, what is
 // short there and who holds it. "" when the quota is not what lacks, or when things have changed
 // since that text was made.

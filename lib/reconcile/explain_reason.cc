@@ -118,7 +118,10 @@ std::string ReasonOfVerdict(const state::World& world, const ExplanationTree& tr
     case Verdict::kNoCandidates:
       break;
     case Verdict::kNoLongerFits:
-      return tree.verdict.problems.empty() ? "QuotaExceeded" : kCreditsBehind;
+      if (!tree.verdict.problems.empty()) return kCreditsBehind;
+      return !tree.verdict.rivals.empty() && tree.verdict.rivals.front().places
+                 ? "InsufficientCapacity"
+                 : "QuotaExceeded";
     case Verdict::kPreemptionFailed:
     case Verdict::kDeferredFit:
     case Verdict::kOverlappingTargets:
@@ -235,6 +238,11 @@ std::string PlaceHelp(const Placeless& placeless) {
 }
 
 std::string HelpOf(const ExplanationTree& tree, const std::optional<Placeless>& placeless) {
+  if (!tree.verdict.rivals.empty()) {
+    const Explanation::Rival& rival = tree.verdict.rivals.front();
+    return fmt::format("{} {}", rival.workload,
+                       rival.waits ? "has started, or waits no longer" : "ends");
+  }
   if (!tree.verdict.preempting.empty()) {
     return fmt::format("{} is preempted", fmt::join(tree.verdict.preempting, ", "));
   }

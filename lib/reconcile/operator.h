@@ -123,6 +123,8 @@ class Operator {
     std::string message;
     std::vector<queueing::PodSetRequests> requests;  // empty: not known here
     bool gated = false;                              // a closed preemption gate holds it back
+    // What the event says besides, and the condition does not: it may change with every cycle.
+    std::string detail{};
     absl::Time due = absl::InfinitePast();
   };
   struct InFlight {

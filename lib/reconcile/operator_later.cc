@@ -85,7 +85,8 @@ absl::Time Operator::SayWhyWaiting(const ObjectKey& key, const WaitingText& text
   // An equivalent workload's event has said it already, and a text of its own need not wait.
   if (!text.requests.empty()) {
     said_at_[key] = now;
-    const std::string detail = QuotaDetail(world_, key, text.message);
+    const std::string detail =
+        text.detail.empty() ? QuotaDetail(world_, key, text.message) : text.detail;
     notes.push_back(WorkloadNote(next, kAdmissionSource, true, reason,
                                  detail.empty() ? text.message : text.message + ". " + detail));
   }

@@ -30,7 +30,8 @@ void Operator::Admit(absl::Time now) {
       case admission::Decision::Kind::kPreempt:
         SetWaiting(key,
                    {decision.reason, decision.message, decision.info->requests,
-                    decision.requeue.reason == queueing::RequeueReason::kPreemptionGated},
+                    decision.requeue.reason == queueing::RequeueReason::kPreemptionGated,
+                    admission::RenderRivals(decision.explanation, admission::Naming::kQueuesOnly)},
                    now);
         break;
       case admission::Decision::Kind::kDrop:

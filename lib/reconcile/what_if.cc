@@ -264,6 +264,7 @@ absl::StatusOr<WhatIf> AskWhatIf(state::World& world, const Json& object,
       workload, answer.cluster_queue, world.RequestContextFor(workload->metadata.ns),
       world.order_options());
   FindPosition(world, *info, answer.tree);
+  LookAtRivals(world, info, answer.tree);
   for (const std::string& victim : answer.tree.verdict.preempting) {
     answer.victims.push_back(VictimOf(world, victim, now));
   }

@@ -157,6 +157,8 @@ TEST_CASE("who waits without candidates keeps room, unless it may take it back l
   CHECK((cluster.Of("wb").kind == Kind::kAdmit) == may_reclaim);
   if (!may_reclaim) {
     CHECK(cluster.Of("wb").message == "Workload no longer fits after processing another workload");
+    CHECK(RenderRivals(cluster.Of("wb").explanation) ==
+          "ns/wa of ClusterQueue a waits for 5 cpu of flavor f");
     CHECK(cluster.Of("wb").reason == kWaitingForQuota);
   }
 }
@@ -198,6 +200,8 @@ TEST_CASE("a target that another head took already is replaced, or waited for") 
     CHECK(cluster.Of("wb").message ==
           "Workload has overlapping preemption targets with another workload, but will fit after "
           "these preemptions complete");
+    CHECK(RenderRivals(cluster.Of("wb").explanation) ==
+          "ns/wa of ClusterQueue a preempts the same workloads");
   }
   SECTION("without the gate it is skipped") {
     cluster.snapshot.options.recompute_on_overlap = false;
@@ -206,6 +210,8 @@ TEST_CASE("a target that another head took already is replaced, or waited for") 
     CHECK(cluster.Of("wb").reason == kWaitingForQuota);
     CHECK(cluster.Of("wb").message ==
           "Workload has overlapping preemption targets with another workload");
+    CHECK(RenderRivals(cluster.Of("wb").explanation) ==
+          "ns/wa of ClusterQueue a preempts the same workloads");
   }
 }
 

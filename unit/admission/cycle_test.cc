@@ -232,6 +232,11 @@ TEST_CASE("the order within a cycle, and the check before the last capacity is g
   CHECK(decisions[0].kind == Decision::Kind::kAdmit);
   CHECK(decisions[0].borrow_level == 1);
   CHECK(decisions[1].message == "Workload no longer fits after processing another workload");
+  CHECK(decisions[1].explanation.rivals ==
+        std::vector<Explanation::Rival>{{"ns/b", "qb", {{{"f", "cpu"}, 7000}}}});
+  CHECK(RenderRivals(decisions[1].explanation) == "ns/b of ClusterQueue qb took 7 cpu of flavor f");
+  CHECK(RenderRivals(decisions[1].explanation, Naming::kQueuesOnly) ==
+        "a workload of ClusterQueue qb took 7 cpu of flavor f");
   CHECK(decisions[1].reason == kWaitingForQuota);
   CHECK(decisions[1].requeue.reason == RequeueReason::kFailedAfterNomination);
   CHECK(cluster.snapshot.tree.UsageOf("qb").empty());  // the cycle leaves no trace
@@ -244,6 +249,33 @@ TEST_CASE("the order within a cycle, and the check before the last capacity is g
       cluster.snapshot,
       {cluster.Info(Job("a", "1", 1), "qa"), cluster.Info(Job("b", "1", 2).Priority(1), "qb")});
   CHECK(by_priority[0].info->Key().name == "b");
+}
+
+TEST_CASE("who loses a cycle is told of those without whom it would fit") {
+  Cluster cluster;
+  cluster.snapshot.tree.SetCohort("pool", "", {{{"f", "cpu"}, {10'000, {}, {}}}});
+  for (const char* name : {"qa", "qb", "qc", "qd", "other"}) {
+    auto queue = build::ClusterQueue(name).Flavor("f", {{"cpu", "0"}});
+    cluster.Add(std::string(name) == "other" ? queue.Flavor("g", {{"cpu", "9"}})
+                                             : queue.Cohort("pool"));
+  }
+  const std::vector<WorkloadInfoPtr> heads = {
+      cluster.Info(Job("first", "5", 1), "qa"), cluster.Info(Job("small", "2", 2), "qb"),
+      cluster.Info(Job("elsewhere", "9", 3), "other"), cluster.Info(Job("last", "3", 4), "qc"),
+      cluster.Info(Job("loser", "4", 5), "qd")};
+  const auto told = [&](size_t most) {
+    for (const Decision& decision : RunCycle(cluster.snapshot, heads, nullptr, most)) {
+      if (decision.info == heads.back()) return RenderRivals(decision.explanation);
+    }
+    return std::string();
+  };
+  // "last" alone would leave 3, and "small" with it 5: "first" has nothing to do with it.
+  CHECK(told(32) ==
+        "ns/last of ClusterQueue qc took 3 cpu of flavor f; ns/small of ClusterQueue qb took 2 cpu "
+        "of flavor f");
+  CHECK(told(1) == "ns/last of ClusterQueue qc took 3 cpu of flavor f");
+  CHECK(cluster.snapshot.tree.UsageOf("qb").empty());
+  cluster.snapshot.tree.CheckInvariants();
 }
 
 // The slow model: a queue in order; every workload that fits is taken, with strict order only up to

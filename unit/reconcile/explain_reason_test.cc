@@ -136,6 +136,11 @@ TEST_CASE("every reason names what would help") {
   ExplanationTree reserved = Judged(Verdict::kReserved);
   reserved.verdict.held_by = "ns/head";
   CHECK(help(reserved) == "ns/head has started");
+  ExplanationTree lost = Judged(Verdict::kNoLongerFits);
+  lost.verdict.rivals = {{"ns/winner", "cq"}};
+  CHECK(help(lost) == "ns/winner ends");
+  lost.verdict.rivals.front().waits = true;
+  CHECK(help(lost) == "ns/winner has started, or waits no longer");
   ExplanationTree checks = Judged(Verdict::kChecksFailed);
   checks.wake_ups.push_back({admission::WakeUp::Kind::kCheckChanges, ""});
   CHECK(help(checks) == "its admission checks change");

@@ -6,6 +6,8 @@
 
 #include "admission/cycle.h"
 #include "api/codec.h"
+#include "api/names.h"
+#include "reconcile/explain.h"
 #include "state/world.h"
 #include "unit/build/builders.h"
 #include "unit/catch.h"
@@ -140,6 +142,63 @@ TEST_CASE("what is parked is not before it, and backfill lets it pass a head") {
   REQUIRE(answer.ok());
   CHECK_FALSE(answer->tree.position->strict);
   CHECK(answer->tree.position->ahead == 1);
+}
+
+// Two queues of one cohort; in the first one a workload waits for room and keeps what is free,
+// which one of the second could borrow. `said`: of its condition QuotaReserved=False.
+void AddContest(Fixture& fixture, const std::string& said = "") {
+  for (const char* name : {"pa", "pb"}) {
+    const char* nominal = std::string(name) == "pa" ? "5" : "0";
+    fixture.Add(
+        Kind::kClusterQueue,
+        api::Encode<api::ClusterQueue>(
+            build::ClusterQueue(name).StrictFifo().Cohort("pool").Flavor("f", {{"cpu", nominal}})));
+    fixture.Add(Kind::kLocalQueue,
+                api::Encode<api::LocalQueue>(build::LocalQueue(std::string("l") + name, name)));
+  }
+  fixture.Add(build::Workload("runs").Queue("lpa").Request("cpu", "3").Admitted("pa", "f", At(0)));
+  fixture.Add(build::Workload("keeps").Queue("lpa").Request("cpu", "5").Created(At(1)).Uid("k"));
+  build::Workload loses("loses");
+  loses.Queue("lpb").Request("cpu", "2").Created(At(2)).Uid("l");
+  if (!said.empty()) {
+    loses.Condition(api::kQuotaReserved, api::ConditionStatus::kFalse, "WaitingForQuota", At(3),
+                    said);
+  }
+  fixture.Add(loses);
+}
+
+std::string WinnersOver(Fixture& fixture, const std::string& name) {
+  return admission::RenderRivals(ExplainWorkload(fixture.world, {"ns", name}, At(4)).verdict);
+}
+
+TEST_CASE("who would lose a cycle is told who wins it") {
+  Fixture fixture;
+  AddContest(fixture);
+  admission::Schedule(fixture.world.snapshot(), fixture.world.queues(), At(3));
+  CHECK(WinnersOver(fixture, "loses") == "ns/keeps of ClusterQueue pa waits for 2 cpu of flavor f");
+  CHECK(WinnersOver(fixture, "keeps").empty());
+  const auto answer = fixture.Ask("2", "lpb", "", 1);  // before "loses"
+  REQUIRE(answer.ok());
+  CHECK_FALSE(answer->enters());
+  CHECK(answer->why.reason == "QuotaExceeded");
+  CHECK(answer->why.help == "ns/keeps has started, or waits no longer");
+  const Json json = WhatIfJson(*answer);
+  const Json::Array& rivals = json.Find("explanation")->Find("rivals")->AsArray();
+  REQUIRE(rivals.size() == 1);
+  CHECK(rivals[0].Text() ==
+        R"({"workload":"ns/keeps","clusterQueue":"pa","waits":true,"places":false,)"
+        R"("amounts":[{"flavor":"f","resource":"cpu","amount":"2"}]})");
+  fixture.world.tree().CheckInvariants();
+}
+
+TEST_CASE("a World that has decided nothing knows from the condition who lost a cycle") {
+  const std::string said = "Workload no longer fits after processing another workload";
+  Fixture lost;
+  AddContest(lost, said);
+  CHECK(WinnersOver(lost, "loses") == "ns/keeps of ClusterQueue pa waits for 2 cpu of flavor f");
+  Fixture other;
+  AddContest(other, "something else");
+  CHECK(WinnersOver(other, "loses").empty());
 }
 
 TEST_CASE("questions that cannot be answered") {
