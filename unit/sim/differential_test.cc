@@ -4,13 +4,14 @@
 // is; in a cluster that has a CreditPolicy over other queues and a ClusterQueue with backfill
 // beside them, under other settings for checkpoints; and with policies over all of its own cohorts
 // that count a resource which nobody has. What comes out about the objects of the scenario must be
-// the same, byte for byte.
+// the same, byte for byte. Random clusters are played alone and beside those queues.
 #include <absl/strings/str_split.h>
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
+#include <random>
 #include <set>
 #include <sstream>
 #include <vector>
@@ -136,6 +137,47 @@ TEST_CASE("Differential: scenarios decide the same beside credits, backfill and 
   }
   CHECK(played >= 150);
   CHECK(governed >= 40);
+}
+
+// Three ClusterQueues of a cohort, a fourth one, and thirty Jobs in a hundred seconds.
+std::string RandomScript(uint64_t seed) {
+  std::mt19937_64 random(seed);
+  const auto below = [&](int n) { return static_cast<int>(random() % static_cast<uint64_t>(n)); };
+  const auto pick = [&](std::vector<const char*> words) {
+    return words[static_cast<size_t>(below(static_cast<int>(words.size())))];
+  };
+  std::string text;
+  if (below(3) == 0) text += "settings fairSharing=on\n";
+  text += "cluster:\n  flavor spot\n  flavor default\n  priorityclass high value=9\n";
+  for (int i = 0; i < 4; ++i) {
+    text += fmt::format(
+        "  clusterqueue c{} {} flavor=spot{{cpu={}}} flavor=default{{cpu={}}} within={} reclaim={} "
+        "strategy={} weight={}\n  localqueue q{} cq=c{}\n",
+        i, i < 3 ? "cohort=org" : "", 1 + below(4), 2 + below(6),
+        pick({"Never", "LowerPriority", "LowerOrNewerEqualPriority"}),
+        i < 3 ? pick({"Never", "LowerPriority", "Any"}) : "Never",
+        pick({"BestEffortFIFO", "StrictFIFO"}), 1 + below(3), i, i);
+  }
+  text += "timeline:\n";
+  int at = 0;
+  for (int i = 0; i < 30; ++i) {
+    at += below(7);
+    text += fmt::format("  at {}s create job j{} queue=q{} cpu={} parallelism={} run={}s{}\n", at,
+                        i, below(4), 1 + below(4), 1 + below(3), 5 + below(60),
+                        below(3) == 0 ? " priority=high" : "");
+    if (below(3) == 0) text += fmt::format("  at {}s show cq wl\n", at);
+  }
+  return text + fmt::format("  at {}s show event wl\n----\n", at + 300);
+}
+
+TEST_CASE("Random differential: clusters decide the same beside credits and backfill") {
+  ForSeeds(6, [](uint64_t seed) {
+    const std::string script = RandomScript(seed);
+    INFO(script);
+    const absl::StatusOr<std::string> alone = PlayScenario(script);
+    REQUIRE(alone.ok());
+    CheckSameAs(*alone, kSettings + With(kBeside, script));
+  });
 }
 
 }  // namespace
