@@ -23,9 +23,9 @@ admission::ExplanationTree ExplainAsIf(state::World& world, const api::Workload&
 
 // Of one that would start now (or after preempting) if it were alone, and has nobody before it in
 // its queue: whether it still would in a cycle with the heads of other ClusterQueues. With all of
-// them (at most kMostHeadsOfLost) where its condition says that it lost a cycle, else with those (at
-// most kMostHeads) of which this World knows that they wait for room. Replaces the verdict of the
-// tree where it would not.
+// them (at most kMostHeadsOfLost) where its condition says that it lost a cycle, else with those
+// (at most kMostHeads) of which this World knows that they wait for room. Replaces the verdict of
+// the tree where it would not.
 inline constexpr size_t kMostHeads = 32;
 inline constexpr size_t kMostHeadsOfLost = 1000;
 void LookAtRivals(state::World& world, const queueing::WorkloadInfoPtr& info,

@@ -37,6 +37,8 @@ class Fixture {
     open.spec.preemption.emplace();
     open.spec.preemption->within_cluster_queue = "LowerPriority";
     Queue(open);
+    open.metadata.name = "busy";
+    Queue(open);
     Queue(build::ClusterQueue("held").StopPolicy("Hold").Flavor("f", {{"cpu", "4"}}));
     Queue(build::ClusterQueue("strict").StrictFifo().Flavor("f", {{"cpu", "4"}}));
   }
@@ -109,7 +111,6 @@ std::vector<Word> WordsOfObjects(Fixture& fixture) {
   fixture.Add(Waiting("stopped", "to-held"));
   fixture.Add(Waiting("inactive", "to-open").Active(false));
   fixture.Add(Waiting("checked", "to-strict").Reserved("strict", "f").Check("check", "Pending"));
-  fixture.Add(Waiting("urgent", "to-open").Priority(9));
   std::vector<Word> words;
   for (const auto& [word, name] :
        std::vector<std::pair<const char*, const char*>>{{"QuotaExceeded", "short"},
@@ -121,10 +122,11 @@ std::vector<Word> WordsOfObjects(Fixture& fixture) {
         {word, ExplainWorkload(fixture.world, key, At(60)), *fixture.world.workloads().Find(key)});
   }
   // Its victim writes a checkpoint first.
-  fixture.Add(Waiting("runs", "to-open")
-                  .Admitted("open", "f", At(0))
+  fixture.Add(Waiting("victim", "to-busy")
+                  .Admitted("busy", "f", At(0))
                   .Condition("CheckpointRequested", api::ConditionStatus::kTrue, "InClusterQueue",
                              At(50), "asked"));
+  fixture.Add(Waiting("urgent", "to-busy").Priority(9));
   const ObjectKey urgent{"ns", "urgent"};
   words.push_back({"WaitingForCheckpoint", ExplainWorkload(fixture.world, urgent, At(60)),
                    *fixture.world.workloads().Find(urgent)});

@@ -34,6 +34,12 @@ metadata: {name: q, namespace: a}
 spec: {clusterQueue: a}
 )";
 
+std::unique_ptr<TraceCluster> MakeCluster() {
+  auto cluster = TraceCluster::Load({{"cluster.yaml", kCluster}}, state::Settings{});
+  REQUIRE(cluster.ok());
+  return *std::move(cluster);
+}
+
 struct Read {
   absl::Status status;
   Trace trace;
@@ -41,9 +47,8 @@ struct Read {
 
 template <typename Reader>
 Read Leniently(Reader reader) {
-  const auto cluster = TraceCluster::Load({{"cluster.yaml", kCluster}}, state::Settings{});
-  REQUIRE(cluster.ok());
-  TraceBuilder builder(**cluster);
+  const auto cluster = MakeCluster();
+  TraceBuilder builder(*cluster);
   builder.SkipBrokenLines();
   Read read;
   read.status = reader(builder);
