@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <limits>
 #include <memory>
 #include <utility>
 
@@ -293,24 +294,42 @@ class Explainer {
     return holders;
   }
 
+  // Whether the other one comes first in the order of the ClusterQueue.
+  bool ComesBefore(const queueing::WorkloadInfo& other, bool usage_based, bool fifo) const {
+    const queueing::QueueManager& queues = *input_.queues;
+    if (usage_based) {
+      const auto order =
+          queues.LocalQueueUsage(other.local_queue) <=> queues.LocalQueueUsage(info_->local_queue);
+      if (order != 0) return order < 0;
+    }
+    // Victims are on their way out for it.
+    const bool mine = !fifo && queues.IsPreemptor(info_->Key());
+    const bool theirs = !fifo && queues.IsPreemptor(other.Key());
+    return mine != theirs ? theirs : queueing::OrderedBefore(other, *info_);
+  }
+
   void FindPosition() {
     // A queue is not gone through for one that is not in it.
     if (input_.queues == nullptr || input_.queues->Find(info_->Key()) == nullptr) return;
     QueuePosition position;
     const ClusterQueueSnapshot* queue = snapshot_.FindClusterQueue(info_->cluster_queue);
-    position.strict =
-        queue != nullptr && !queueing::BackfillOf(*queue->cluster_queue).on() &&
-        queueing::StrategyOf(*queue->cluster_queue) == queueing::QueueingStrategy::kStrictFifo;
-    for (const queueing::PendingWorkload& other : input_.queues->Snapshot(info_->cluster_queue)) {
-      const ObjectKey key = other.info->Key();
-      if (key == info_->Key()) {
-        tree_.position = std::move(position);
-        return;
-      }
-      // What is parked stands in nobody's way.
-      if (!position.strict && other.place == queueing::Place::kParked) continue;
+    const bool fifo = queue != nullptr && queueing::StrategyOf(*queue->cluster_queue) ==
+                                              queueing::QueueingStrategy::kStrictFifo;
+    position.strict = fifo && !queueing::BackfillOf(*queue->cluster_queue).on();
+    const bool usage_based = queue != nullptr && queue->usage_based;
+    const auto look = [&](const queueing::WorkloadInfo& other) {
+      const ObjectKey key = other.Key();
+      if (key == info_->Key() || !ComesBefore(other, usage_based, fifo)) return;
       if (position.ahead++ == 0) position.head = key.ToString();
+    };
+    if (position.strict) {
+      for (const auto& other : input_.queues->Snapshot(info_->cluster_queue)) look(*other.info);
+    } else {
+      // What is parked stands in nobody's way; often that is nearly all.
+      constexpr size_t kAll = std::numeric_limits<size_t>::max();
+      for (const auto& other : input_.queues->First(info_->cluster_queue, kAll)) look(*other);
     }
+    tree_.position = std::move(position);
   }
 
   void Wake(WakeUp::Kind kind, std::string object = "") {
