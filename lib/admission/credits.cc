@@ -75,6 +75,7 @@ std::string BehindText(const std::string& policy) { return fmt::format("{} {})",
 void TellOfCredits(const Snapshot& snapshot, absl::btree_map<ObjectKey, std::string>& behind,
                    Decision& decision) {
   using Verdict = Explanation::Verdict;
+  if (snapshot.credits == nullptr) return;
   const Explanation& found = decision.explanation;
   const ObjectKey key = decision.info->Key();
   if (found.verdict == Verdict::kNoLongerFits && !found.problems.empty()) {
@@ -84,7 +85,7 @@ void TellOfCredits(const Snapshot& snapshot, absl::btree_map<ObjectKey, std::str
   const bool lacks_quota =
       found.verdict == Verdict::kNoCandidates ||
       (found.verdict == Verdict::kNoFit && found.cause == flavor::Cause::kWaitingForQuota);
-  if (!lacks_quota || snapshot.credits == nullptr) return;
+  if (!lacks_quota) return;
   const auto by = behind.find(key);
   std::string policy = by == behind.end() ? SaysBehind(snapshot, *decision.info) : by->second;
   if (policy.empty()) return;

@@ -157,7 +157,12 @@ void AddContest(Fixture& fixture, const std::string& said = "") {
                 api::Encode<api::LocalQueue>(build::LocalQueue(std::string("l") + name, name)));
   }
   fixture.Add(build::Workload("runs").Queue("lpa").Request("cpu", "3").Admitted("pa", "f", At(0)));
-  fixture.Add(build::Workload("keeps").Queue("lpa").Request("cpu", "5").Created(At(1)).Uid("k"));
+  fixture.Add(build::Workload("keeps")
+                  .Queue("lpa")
+                  .Request("cpu", "5")
+                  .Created(At(1))
+                  .Priority(5)
+                  .Uid("k"));
   build::Workload loses("loses");
   loses.Queue("lpb").Request("cpu", "2").Created(At(2)).Uid("l");
   if (!said.empty()) {
@@ -175,7 +180,7 @@ TEST_CASE("who would lose a cycle is told who wins it") {
   Fixture fixture;
   AddContest(fixture);
   admission::Schedule(fixture.world.snapshot(), fixture.world.queues(), At(3));
-  CHECK(WinnersOver(fixture, "loses") == "ns/keeps of ClusterQueue pa waits for 2 cpu of flavor f");
+  CHECK(WinnersOver(fixture, "loses") == "ns/keeps of ClusterQueue pa waits for 5 cpu of flavor f");
   CHECK(WinnersOver(fixture, "keeps").empty());
   const auto answer = fixture.Ask("2", "lpb", "", 1);  // before "loses"
   REQUIRE(answer.ok());
@@ -187,7 +192,7 @@ TEST_CASE("who would lose a cycle is told who wins it") {
   REQUIRE(rivals.size() == 1);
   CHECK(rivals[0].Text() ==
         R"({"workload":"ns/keeps","clusterQueue":"pa","waits":true,"places":false,)"
-        R"("amounts":[{"flavor":"f","resource":"cpu","amount":"2"}]})");
+        R"("amounts":[{"flavor":"f","resource":"cpu","amount":"5"}]})");
   fixture.world.tree().CheckInvariants();
 }
 
@@ -195,7 +200,7 @@ TEST_CASE("a World that has decided nothing knows from the condition who lost a 
   const std::string said = "Workload no longer fits after processing another workload";
   Fixture lost;
   AddContest(lost, said);
-  CHECK(WinnersOver(lost, "loses") == "ns/keeps of ClusterQueue pa waits for 2 cpu of flavor f");
+  CHECK(WinnersOver(lost, "loses") == "ns/keeps of ClusterQueue pa waits for 5 cpu of flavor f");
   Fixture other;
   AddContest(other, "something else");
   CHECK(WinnersOver(other, "loses").empty());
