@@ -32,10 +32,12 @@ func TestMain(m *testing.M) {
 	harness.Main(harness.Printer{M: m}, harness.Options{Suite: "scale", Nodes: 1, Patient: true, Audit: true, PlainPods: true})
 }
 
-// job is an indexed Job of 512 pods of one CPU in one domain of that level.
+// job is an indexed Job of 512 pods of one CPU in one domain of that level. Each index has retries
+// of its own: with one account for all, the Job controller would wait ten minutes after eight lost pods.
 func job(q harness.Queue, name, level string) *unstructured.Unstructured {
 	object := harness.Job{Name: name, Namespace: q.Namespace, Queue: q.Local, Pods: gang}.Object()
 	harness.Set(object, "Indexed", "spec", "completionMode")
+	harness.Set(object, int64(6), "spec", "backoffLimitPerIndex")
 	harness.Set(object, level, "spec", "template", "metadata", "annotations", required)
 	return object
 }

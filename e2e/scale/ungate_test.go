@@ -70,8 +70,8 @@ func TestFromAdmission(t *testing.T) {
 	expectOneWrite(t, s.Namespace)
 }
 
-// waitingPods has the pods of an admitted Job waiting at their gates, and nobody there to let them go.
-// It returns how many wait.
+// waitingPods has the pods of an admitted Job waiting at their gates, and nobody there to let them go: a
+// controller that does not lead answers for the webhook of pods. It returns how many wait.
 func waitingPods(t *testing.T, s harness.Site, g *gates) int {
 	t.Helper()
 	c := harness.Shared
@@ -81,6 +81,11 @@ func waitingPods(t *testing.T, s harness.Site, g *gates) int {
 		t.Fatal(err)
 	}
 	c.Controller().Kill()
+	for _, step := range []func() error{c.HoldLease, c.Controller().Start, c.WaitForWebhooks} {
+		if err := step(); err != nil {
+			t.Fatal(err)
+		}
+	}
 	g.awaitThere(t, gang)
 	there, free := g.counts()
 	return there - free
