@@ -2,21 +2,11 @@
 
 #include <algorithm>
 
+#include "flavor/resource_group.h"
 #include "quota/amounts.h"
 
 namespace sluice::admission {
 namespace {
-
-using Groups = std::vector<api::ResourceGroup>;
-
-// The group that the resource belongs to; nullptr when no quota is declared for it.
-const api::ResourceGroup* GroupOf(const Groups& groups, const ResourceName& resource) {
-  for (const api::ResourceGroup& group : groups) {
-    const auto& covered = group.covered_resources;
-    if (std::find(covered.begin(), covered.end(), resource) != covered.end()) return &group;
-  }
-  return nullptr;
-}
 
 // The workload may ask for less, or gets what another one holds.
 bool MayDoWithLess(const Snapshot& snapshot, const api::Workload& workload) {
@@ -66,10 +56,10 @@ bool StillRefused(const Snapshot& snapshot, const queueing::WorkloadInfo& info) 
     return Lacks(snapshot, info, *queue, cluster_queue->policies,
                  snapshot.tree.IdOf({flavor, resource}), amount);
   };
-  const Groups& groups = cluster_queue->cluster_queue->spec.resource_groups;
+  const auto& groups = cluster_queue->cluster_queue->spec.resource_groups;
   for (const queueing::PodSetRequests& pod_set : info.requests) {
     for (const auto& [resource, amount] : pod_set.total) {
-      const api::ResourceGroup* group = GroupOf(groups, resource);
+      const api::ResourceGroup* group = flavor::GroupOf(groups, resource);
       if (group == nullptr || group->flavors.empty()) continue;
       const auto& flavors = group->flavors;
       if (std::all_of(flavors.begin(), flavors.end(), [&](const api::FlavorQuotas& flavor) {

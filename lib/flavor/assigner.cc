@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "flavor/resource_group.h"
 #include "flavor/topology_match.h"
 
 namespace sluice::flavor {
@@ -155,11 +156,7 @@ class Assigner {
   }
 
   const api::ResourceGroup* GroupOf(const ResourceName& resource) const {
-    for (const api::ResourceGroup& group : queue_.spec.resource_groups) {
-      const auto& covered = group.covered_resources;
-      if (std::find(covered.begin(), covered.end(), resource) != covered.end()) return &group;
-    }
-    return nullptr;
+    return flavor::GroupOf(queue_.spec.resource_groups, resource);
   }
 
   Requests Sum(const Group& group) const {

@@ -74,9 +74,9 @@ std::string TraceText(int64_t count, int64_t load) {
   return text;
 }
 
-void BM_SimulateTrace(benchmark::State& state) {
-  const std::vector<SourceFile> manifests = {{"cluster.yaml", ClusterText()}};
-  const SourceFile source{"trace.csv", TraceText(state.range(0), state.range(1))};
+// Loads and plays it, and renders the report.
+void Play(benchmark::State& state, const std::vector<SourceFile>& manifests,
+          const SourceFile& source) {
   for (auto _ : state) {
     auto cluster = TraceCluster::Load(manifests, state::Settings{});
     SLUICE_CHECK(cluster.ok(), "{}", cluster.status().ToString());
@@ -95,8 +95,16 @@ void BM_SimulateTrace(benchmark::State& state) {
     SLUICE_CHECK(result.total.finished == state.range(0), "{} finished", result.total.finished);
     state.counters["preemptions"] = static_cast<double>(result.total.preemptions);
     state.counters["wait_p95_s"] = static_cast<double>(result.total.wait.p95) / kSecond;
+    rusage usage{};
+    getrusage(RUSAGE_SELF, &usage);
+    state.counters["peak_mb"] = static_cast<double>(usage.ru_maxrss) / 1024;
   }
   state.SetItemsProcessed(state.iterations() * state.range(0));
+}
+
+void BM_SimulateTrace(benchmark::State& state) {
+  Play(state, {{"cluster.yaml", ClusterText()}},
+       {"trace.csv", TraceText(state.range(0), state.range(1))});
 }
 // Workloads, and the load in percent.
 BENCHMARK(BM_SimulateTrace)
@@ -200,31 +208,8 @@ std::string MonthText(int64_t count, int64_t load) {
 }
 
 void BM_SimulateMonth(benchmark::State& state) {
-  const std::vector<SourceFile> manifests = {{"cluster.yaml", NodesText()}};
-  const SourceFile source{"trace.csv", MonthText(state.range(0), state.range(1))};
-  for (auto _ : state) {
-    auto cluster = TraceCluster::Load(manifests, state::Settings{});
-    SLUICE_CHECK(cluster.ok(), "{}", cluster.status().ToString());
-    TraceBuilder builder(**cluster);
-    const absl::Status read = ReadCsvTrace(source, builder);
-    SLUICE_CHECK(read.ok(), "{}", read.ToString());
-    const absl::StatusOr<Trace> trace = builder.Finish();
-    SLUICE_CHECK(trace.ok(), "{}", trace.status().ToString());
-    TraceEngine engine(**cluster, *trace, {});
-    TraceStats stats(**cluster, *trace, engine);
-    engine.AddListener(&stats);
-    const absl::Status played = engine.Run();
-    SLUICE_CHECK(played.ok(), "{}", played.ToString());
-    const TraceResult result = stats.Result();
-    benchmark::DoNotOptimize(RenderReport(result));
-    SLUICE_CHECK(result.total.finished == state.range(0), "{} finished", result.total.finished);
-    state.counters["preemptions"] = static_cast<double>(result.total.preemptions);
-    state.counters["wait_p95_s"] = static_cast<double>(result.total.wait.p95) / kSecond;
-    rusage usage{};
-    getrusage(RUSAGE_SELF, &usage);
-    state.counters["peak_mb"] = static_cast<double>(usage.ru_maxrss) / 1024;
-  }
-  state.SetItemsProcessed(state.iterations() * state.range(0));
+  Play(state, {{"cluster.yaml", NodesText()}},
+       {"trace.csv", MonthText(state.range(0), state.range(1))});
 }
 // Jobs, and the load in percent. The aim for the first: five minutes on two cores, and 2 GB.
 BENCHMARK(BM_SimulateMonth)

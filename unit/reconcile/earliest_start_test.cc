@@ -5,9 +5,9 @@
 #include "api/codec.h"
 #include "api/names.h"
 #include "queueing/backfill.h"
-#include "state/world.h"
 #include "unit/build/builders.h"
 #include "unit/catch.h"
+#include "unit/reconcile/synced_world.h"
 
 namespace sluice::reconcile {
 namespace {
@@ -16,29 +16,15 @@ using admission::EarliestStart;
 using api::Kind;
 using build::At;
 using Kinds = EarliestStart::Kind;
-using Type = state::ObjectEvent::Type;
 
 // Two ClusterQueues of one cohort with four cpus each, and one on its own.
-class Fixture {
+class Fixture : public SyncedWorld {
  public:
   Fixture() {
-    for (const Kind kind : state::World::WatchedKinds(settings_)) {
-      world.Apply({Type::kListBegin, kind, {}}, At(0), touched_);
-      world.Apply({Type::kListEnd, kind, {}}, At(0), touched_);
-    }
-    Add(Kind::kNamespace, api::Encode<api::Namespace>(build::Namespace("ns")));
     Add(Kind::kResourceFlavor, api::Encode<api::ResourceFlavor>(build::Flavor("f")));
     Queue(build::ClusterQueue("a").Cohort("org").Flavor("f", {{"cpu", "4"}}));
     Queue(build::ClusterQueue("b").Cohort("org").Flavor("f", {{"cpu", "4"}}));
     Queue(build::ClusterQueue("alone").Flavor("f", {{"cpu", "4"}}));
-  }
-  void Queue(const api::ClusterQueue& queue) {
-    const std::string& name = queue.metadata.name;
-    Add(Kind::kClusterQueue, api::Encode<api::ClusterQueue>(queue));
-    Add(Kind::kLocalQueue, api::Encode<api::LocalQueue>(build::LocalQueue("to-" + name, name)));
-  }
-  void Add(Kind kind, const api::Json& object) {
-    REQUIRE_FALSE(world.Apply({Type::kUpsert, kind, object}, At(0), touched_).has_value());
   }
   // `bound`: of its expected runtime, "" for none.
   void Runs(const std::string& name, const std::string& queue, const std::string& cpu,
@@ -54,13 +40,6 @@ class Fixture {
         world.snapshot(),
         queueing::MakeWorkloadInfo(workload, queue, world.RequestContextFor("ns"), {}), now);
   }
-
- private:
-  state::Settings settings_;
-  state::Refs touched_;
-
- public:
-  state::World world{settings_};
 };
 
 TEST_CASE("the earliest start follows from the bounds of what runs, in the whole tree") {

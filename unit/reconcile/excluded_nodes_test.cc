@@ -12,6 +12,7 @@
 #include "reconcile/explain_reason.h"
 #include "unit/build/builders.h"
 #include "unit/catch.h"
+#include "unit/reconcile/synced_world.h"
 
 namespace sluice::reconcile {
 namespace {
@@ -19,17 +20,11 @@ namespace {
 using api::Json;
 using api::Kind;
 using build::At;
-using Type = state::ObjectEvent::Type;
 
 // Hosts of four cpus in racks, and one ClusterQueue with quota for all of them.
-class Fixture {
+class Fixture : public SyncedWorld {
  public:
   Fixture() {
-    for (const Kind kind : state::World::WatchedKinds(settings_)) {
-      world.Apply({Type::kListBegin, kind, {}}, At(0), touched_);
-      world.Apply({Type::kListEnd, kind, {}}, At(0), touched_);
-    }
-    Add(Kind::kNamespace, api::Encode<api::Namespace>(build::Namespace("ns")));
     Add(Kind::kTopology,
         *api::ParseJson(R"({"metadata":{"name":"t"},"spec":{"levels":[{"nodeLabel":"rack"},)"
                         R"({"nodeLabel":"kubernetes.io/hostname"}]}})"));
@@ -41,9 +36,6 @@ class Fixture {
     Add(Kind::kLocalQueue, api::Encode<api::LocalQueue>(build::LocalQueue("q", "cq")));
   }
 
-  void Add(Kind kind, const Json& object) {
-    REQUIRE_FALSE(world.Apply({Type::kUpsert, kind, object}, At(0), touched_).has_value());
-  }
   // `spec` and `condition` (beside Ready) are the insides of JSON objects.
   void Node(const std::string& name, const std::string& spec = "",
             const std::string& condition = "", bool ready = true, const std::string& pool = "p") {
@@ -78,13 +70,6 @@ class Fixture {
     const ObjectKey key{"ns", name};
     return WhyOf(world, ExplainWorkload(world, key, At(2)), *world.workloads().Find(key));
   }
-
- private:
-  state::Settings settings_;
-  state::Refs touched_;
-
- public:
-  state::World world{settings_};
 };
 
 TEST_CASE("nodes that may not be used are counted by why") {

@@ -10,10 +10,10 @@
 #include "api/names.h"
 #include "reconcile/explain.h"
 #include "reconcile/explain_reason.h"
-#include "state/world.h"
 #include "topology/failure.h"
 #include "unit/build/builders.h"
 #include "unit/catch.h"
+#include "unit/reconcile/synced_world.h"
 
 namespace sluice::reconcile {
 namespace {
@@ -21,17 +21,11 @@ namespace {
 using admission::ExplanationTree;
 using api::Kind;
 using build::At;
-using Type = state::ObjectEvent::Type;
 using Verdict = admission::Explanation::Verdict;
 
-class Fixture {
+class Fixture : public SyncedWorld {
  public:
   Fixture() {
-    for (const Kind kind : state::World::WatchedKinds(settings_)) {
-      world.Apply({Type::kListBegin, kind, {}}, At(0), touched_);
-      world.Apply({Type::kListEnd, kind, {}}, At(0), touched_);
-    }
-    Add(Kind::kNamespace, api::Encode<api::Namespace>(build::Namespace("ns")));
     Add(Kind::kResourceFlavor, api::Encode<api::ResourceFlavor>(build::Flavor("f")));
     api::ClusterQueue open = build::ClusterQueue("open").Flavor("f", {{"cpu", "4"}});
     open.spec.preemption.emplace();
@@ -42,24 +36,6 @@ class Fixture {
     Queue(build::ClusterQueue("held").StopPolicy("Hold").Flavor("f", {{"cpu", "4"}}));
     Queue(build::ClusterQueue("strict").StrictFifo().Flavor("f", {{"cpu", "4"}}));
   }
-  void Queue(const api::ClusterQueue& queue) {
-    Add(Kind::kClusterQueue, api::Encode<api::ClusterQueue>(queue));
-    Add(Kind::kLocalQueue, api::Encode<api::LocalQueue>(build::LocalQueue(
-                               "to-" + queue.metadata.name, queue.metadata.name)));
-  }
-  void Add(Kind kind, const api::Json& object) {
-    REQUIRE_FALSE(world.Apply({Type::kUpsert, kind, object}, At(0), touched_).has_value());
-  }
-  void Add(const build::Workload& workload) {
-    Add(Kind::kWorkload, api::Encode<api::Workload>(workload));
-  }
-
- private:
-  state::Settings settings_;
-  state::Refs touched_;
-
- public:
-  state::World world{settings_};
 };
 
 build::Workload Waiting(const std::string& name, const std::string& queue) {

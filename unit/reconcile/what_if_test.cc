@@ -8,9 +8,9 @@
 #include "api/codec.h"
 #include "api/names.h"
 #include "reconcile/explain.h"
-#include "state/world.h"
 #include "unit/build/builders.h"
 #include "unit/catch.h"
+#include "unit/reconcile/synced_world.h"
 
 namespace sluice::reconcile {
 namespace {
@@ -18,16 +18,10 @@ namespace {
 using api::Json;
 using api::Kind;
 using build::At;
-using Type = state::ObjectEvent::Type;
 
-class Fixture {
+class Fixture : public SyncedWorld {
  public:
   Fixture() {
-    for (const Kind kind : state::World::WatchedKinds(settings_)) {
-      world.Apply({Type::kListBegin, kind, {}}, At(0), touched_);
-      world.Apply({Type::kListEnd, kind, {}}, At(0), touched_);
-    }
-    Add(Kind::kNamespace, api::Encode<api::Namespace>(build::Namespace("ns")));
     Add(Kind::kResourceFlavor, api::Encode<api::ResourceFlavor>(build::Flavor("f")));
     api::ClusterQueue queue = build::ClusterQueue("cq").Flavor("f", {{"cpu", "4"}});
     queue.spec.preemption.emplace();
@@ -40,12 +34,6 @@ class Fixture {
     Add(Kind::kLocalQueue, api::Encode<api::LocalQueue>(build::LocalQueue("s", "strict")));
   }
 
-  void Add(Kind kind, const Json& object) {
-    REQUIRE_FALSE(world.Apply({Type::kUpsert, kind, object}, At(0), touched_).has_value());
-  }
-  void Add(const build::Workload& workload) {
-    Add(Kind::kWorkload, api::Encode<api::Workload>(workload));
-  }
   absl::StatusOr<WhatIf> Ask(const std::string& cpu, const std::string& queue = "q",
                              const std::string& cluster_queue = "", int priority = 0) {
     Json workload = api::Encode<api::Workload>(
@@ -56,13 +44,6 @@ class Fixture {
   }
 
   state::World& asked() { return world; }
-
- private:
-  state::Settings settings_;
-  state::Refs touched_;
-
- public:
-  state::World world{settings_};
 };
 
 TEST_CASE("what fits would be admitted now") {
