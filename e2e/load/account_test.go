@@ -251,7 +251,7 @@ cohorts:
 	low0, high0, high1 := numbers["team-0-queue-0 low"], numbers["team-0-queue-0 high"][0], numbers["team-0-queue-1 high"][0]
 	admit := func(what string, number int, finished bool, want ...int) {
 		t.Helper()
-		if have := a.decide(number, finished); !slices.Equal(have, want) && len(have)+len(want) > 0 {
+		if have, _ := a.decide(number, finished); !slices.Equal(have, want) && len(have)+len(want) > 0 {
 			t.Errorf("%s: admits %v, want %v", what, have, want)
 		}
 	}
@@ -265,4 +265,59 @@ cohorts:
 	admit("one is too little", low0[1], true)
 	admit("finished twice", low0[1], true)
 	admit("room for the last", low0[2], true, high0)
+}
+
+func TestAdmitterOfJobs(t *testing.T) {
+	p := newPlan(parse(t, `
+name: held
+kind: Job
+hold: true
+cohorts:
+- queues:
+  - nominalQuota: {cpu: 2}
+    workloads:
+    - {name: job, count: 3, runTime: 1s, request: {cpu: 1}}
+`))
+	a := newAdmitter(p, nil, nil)
+	for number := range p.items {
+		if !a.begin(number) || a.begin(number) {
+			t.Errorf("the Workload of %d is not created once", number)
+		}
+		if admitted, news := a.decide(number, false); len(admitted) > 0 || !news {
+			t.Errorf("on hold: admits %v, news %v", admitted, news)
+		}
+	}
+	a.held = false
+	if have := a.admit(nil, 0); !slices.Equal(have, []int{0, 1}) {
+		t.Errorf("opened: admits %v", have)
+	}
+	if have, news := a.decide(1, true); !slices.Equal(have, []int{2}) || !news {
+		t.Errorf("room: admits %v, news %v", have, news)
+	}
+	if have, news := a.decide(0, true); len(have) > 0 || !news {
+		t.Errorf("nobody waits, but the end is news: admits %v, news %v", have, news)
+	}
+	if _, news := a.decide(0, true); news {
+		t.Error("an end is news once")
+	}
+	if a.begin(0) {
+		t.Error("a finished Job gets another Workload")
+	}
+	bodies, err := p.bodiesOf(p.workloadOfJob)
+	if err != nil {
+		t.Fatal(err)
+	}
+	have := struct {
+		Metadata struct {
+			Name            string
+			OwnerReferences []struct{ Kind, Name, UID string }
+		}
+	}{}
+	if err := json.Unmarshal(filledIn(bodies[0], "job-000001", "uid-1"), &have); err != nil {
+		t.Fatal(err)
+	}
+	if owners := have.Metadata.OwnerReferences; have.Metadata.Name != "job-000001" || len(owners) != 1 ||
+		owners[0].Kind != "Job" || owners[0].Name != "job-000001" || owners[0].UID != "uid-1" {
+		t.Errorf("the Workload of a Job has %+v", have.Metadata)
+	}
 }

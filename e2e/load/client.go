@@ -45,10 +45,18 @@ func newClient(base *rest.Config, atATime int) (*client, error) {
 
 // path is the path of the objects of the scenario's kind; no namespace means all of them.
 func (p *plan) path(namespace string) string {
-	group, plural := "/apis/"+kueueVersion, "/workloads"
 	if p.scenario.Kind == KindJob {
-		group, plural = "/apis/batch/v1", "/jobs"
+		return pathIn("/apis/batch/v1", namespace, "/jobs")
 	}
+	return p.workloadPath(namespace)
+}
+
+// workloadPath is the path of the Workloads, those of Jobs too.
+func (p *plan) workloadPath(namespace string) string {
+	return pathIn("/apis/"+kueueVersion, namespace, "/workloads")
+}
+
+func pathIn(group, namespace, plural string) string {
 	if namespace != "" {
 		return group + "/namespaces/" + namespace + plural
 	}
@@ -126,6 +134,7 @@ func (c *client) read(ctx context.Context, path string) (*watched, error) {
 
 type metadata struct {
 	Name            string `json:"name"`
+	UID             string `json:"uid"`
 	ResourceVersion string `json:"resourceVersion"`
 }
 

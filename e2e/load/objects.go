@@ -1,6 +1,7 @@
 package load
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"strconv"
@@ -127,13 +128,16 @@ const namePlace = "@name@"
 
 // bodies are the objects to create, one for each shape, cut where the name belongs.
 func (p *plan) bodies() ([][2][]byte, error) {
+	if p.scenario.Kind == KindJob {
+		return p.bodiesOf(p.job)
+	}
+	return p.bodiesOf(p.workload)
+}
+
+func (p *plan) bodiesOf(manifest func(shape *shape) *unstructured.Unstructured) ([][2][]byte, error) {
 	all := [][2][]byte{}
 	for number := range p.shapes {
-		make := p.workload
-		if p.scenario.Kind == KindJob {
-			make = p.job
-		}
-		text, err := json.Marshal(make(&p.shapes[number]).Object)
+		text, err := json.Marshal(manifest(&p.shapes[number]).Object)
 		if err != nil {
 			return nil, err
 		}
@@ -144,6 +148,17 @@ func (p *plan) bodies() ([][2][]byte, error) {
 		all = append(all, [2][]byte{[]byte(before), []byte(after)})
 	}
 	return all, nil
+}
+
+// filledIn is a body with the name in its place, and the uid of its owner if it has one.
+func filledIn(body [2][]byte, name, owner string) []byte {
+	text := make([]byte, 0, len(body[0])+len(name)+len(body[1])+len(owner))
+	text = append(append(append(text, body[0]...), name...), body[1]...)
+	if owner != "" {
+		text = bytes.ReplaceAll(text, []byte(ownerPlace), []byte(owner))
+		text = bytes.ReplaceAll(text, []byte(namePlace), []byte(name))
+	}
+	return text
 }
 
 func podSpec(class *Class) object {
@@ -163,6 +178,14 @@ func (p *plan) workload(shape *shape) *unstructured.Unstructured {
 	}
 	return manifest(kueueVersion, "Workload", queue.namespace, namePlace, object{
 		"queueName": queue.name, "priority": class.Priority, "podSets": []any{podSet}})
+}
+
+// workloadOfJob is the Workload of a Job; name and uid of the Job are put in when it is sent.
+func (p *plan) workloadOfJob(shape *shape) *unstructured.Unstructured {
+	workload := p.workload(shape)
+	workload.Object["metadata"].(object)["ownerReferences"] = []any{object{"apiVersion": "batch/v1",
+		"kind": "Job", "name": namePlace, "uid": ownerPlace, "controller": true}}
+	return workload
 }
 
 func (p *plan) job(shape *shape) *unstructured.Unstructured {

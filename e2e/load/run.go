@@ -38,6 +38,7 @@ type run struct {
 	plan     *plan
 	account  *account
 	bodies   [][2][]byte
+	admitter *admitter // only with Floor
 
 	creates, writes, watches *client
 	processes                []process
@@ -57,12 +58,6 @@ func (r *run) say(format string, arguments ...any) {
 // Run puts the scenario on the cluster and measures. A result comes back also with an error when the
 // load could be started; things that must not happen are in its Problems.
 func Run(ctx context.Context, cluster *harness.Cluster, scenario *Scenario, options Options) (*Result, error) {
-	if options.Floor && scenario.Kind != KindWorkload {
-		return nil, fmt.Errorf("scenario %s creates %ss: the limit can be measured with Workloads only", scenario.Name, scenario.Kind)
-	}
-	if options.Floor && scenario.Hold {
-		return nil, fmt.Errorf("scenario %s holds its queues: the limit cannot be measured with that", scenario.Name)
-	}
 	r := &run{options: options, scenario: scenario, cluster: cluster, plan: newPlan(scenario)}
 	r.account = newAccount(r.plan)
 	var err error
@@ -345,10 +340,13 @@ func (r *run) watch(ctx context.Context, background *sync.WaitGroup) error {
 	if err != nil {
 		return err
 	}
-	admitter := newAdmitter(r.plan, own, func(number int, err error) {
+	r.admitter = newAdmitter(r.plan, own, func(number int, err error) {
 		r.account.problem("admit %s: %v", r.plan.name(number), err)
 	})
-	return follow(own, nil, func(event *watchEvent) { admitter.absorb(ctx, event) })
+	if r.admitter.bodies, err = r.plan.bodiesOf(r.plan.workloadOfJob); err != nil {
+		return err
+	}
+	return follow(own, nil, func(event *watchEvent) { r.admitter.absorb(ctx, event) })
 }
 
 // mostRefused is the number of objects that cannot be created after which no more are tried.
@@ -381,10 +379,8 @@ func (r *run) create(ctx context.Context) time.Duration {
 
 func (r *run) createOne(ctx context.Context, number int) {
 	body, name := r.bodies[r.plan.items[number].shape], r.plan.name(number)
-	text := make([]byte, 0, len(body[0])+len(name)+len(body[1]))
-	text = append(append(append(text, body[0]...), name...), body[1]...)
 	r.account.sending(r.now(), number)
-	if err := r.creates.create(ctx, r.plan.path(r.plan.queueOf(number).namespace), text); err != nil {
+	if err := r.creates.create(ctx, r.plan.path(r.plan.queueOf(number).namespace), filledIn(body, name, "")); err != nil {
 		if ctx.Err() == nil {
 			r.account.problem("create %s: %v", name, err)
 			r.notCreated.Add(1)
@@ -470,6 +466,10 @@ func (r *run) open(ctx context.Context) error {
 	}
 	r.account.open(r.now())
 	r.say("opening the queues")
+	if r.options.Floor {
+		r.admitter.open(ctx)
+		return nil
+	}
 	for i := range r.plan.queues {
 		path := "/apis/" + kueueVersion + "/clusterqueues/" + r.plan.queues[i].name
 		if _, err := r.creates.patch(ctx, types.MergePatchType, path, []byte(`{"spec":{"stopPolicy":"None"}}`)); err != nil {
