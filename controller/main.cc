@@ -166,6 +166,7 @@ class Controller {
       hooks.on_event = [this](const state::Event& event, absl::Time now) {
         recording_ << state::EncodeEvent(event, now) << '\n' << std::flush;
       };
+      hooks.on_run = [this](absl::Time now) { recording_ << state::EncodeRun(now) << '\n'; };
     }
     const absl::Time sync_deadline =
         absl::Now() + absl::Nanoseconds(config_.file.controller.cache_sync_timeout.value_or(0));

@@ -74,6 +74,7 @@ void RunLoop(reconcile::Operator& op, state::EventSource& source, const Clock& c
     }
     if (taken == kMaxBatch) last_batch = absl::InfinitePast();  // there is more already
     now = clock.Now();
+    if (hooks.on_run && (taken > 0 || op.NextDue(now) <= now)) hooks.on_run(now);
     op.Run(now);
     if (hooks.after_batch) hooks.after_batch(op, now, clock.Now() - now);
   }
@@ -83,14 +84,20 @@ absl::Status Replay(std::istream& recording, const state::Settings& settings, st
   PrintingSink sink(out);
   PrintingObserver observer(out);
   reconcile::Operator op(settings, {}, sink, &observer);
+  absl::Time last = absl::UnixEpoch();
   std::string line;
   for (int number = 1; std::getline(recording, line); ++number) {
     if (line.empty()) continue;
-    absl::StatusOr<state::RecordedEvent> recorded = state::DecodeEvent(line);
+    absl::StatusOr<state::RecordedLine> recorded = state::DecodeLine(line);
     if (!recorded.ok()) return Annotate(recorded.status(), fmt::format("line {}", number));
-    op.Step(recorded->event, recorded->time);
-    op.Run(recorded->time);
+    last = recorded->time;
+    if (recorded->event) {
+      op.Step(*recorded->event, last);
+    } else {
+      op.Run(last);
+    }
   }
+  op.Run(last);  // the recorded process may have died on the last events
   out << fmt::format("end: {} workloads, {} writes without an answer\n",
                      op.world().workloads().size(), op.in_flight());
   return absl::OkStatus();

@@ -18,6 +18,8 @@ namespace sluice::loop {
 struct LoopHooks {
   // Before each event is taken in, for recording; may be empty.
   std::function<void(const state::Event&, absl::Time)> on_event;
+  // Before the Operator works on the events since the last time, or on what is due; for recording.
+  std::function<void(absl::Time)> on_run;
   // After each batch, on the loop's thread, with the time that the Operator's work took; may be
   // empty.
   std::function<void(const reconcile::Operator&, absl::Time, absl::Duration)> after_batch;
@@ -35,8 +37,8 @@ struct LoopHooks {
 void RunLoop(reconcile::Operator& op, state::EventSource& source, const Clock& clock,
              const LoopHooks& hooks);
 
-// Feeds a recorded stream (text lines of state/recording.h) to a fresh Operator and prints every
-// decision and write. Errors name the line.
+// Feeds a recorded stream (text lines of state/recording.h) to a fresh Operator, which works when
+// the recorded one did, and prints every decision and write. Errors name the line.
 absl::Status Replay(std::istream& recording, const state::Settings& settings, std::ostream& out);
 
 }  // namespace sluice::loop

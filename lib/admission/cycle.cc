@@ -215,6 +215,7 @@ class Cycle {
       if (policy.reclaim_within_cohort != preemption::Policy::kAny ||
           (entry.is_preemptor && snapshot_.options.prioritize_preemptors)) {
         Expect(entry, KeptFrom(entry));
+        decision.kept_room = true;
       }
       return Wait(
           decision,
@@ -391,6 +392,34 @@ class Scheduler {
     return names;
   }
 
+  void Include(Scope& scope, const Decision& decision) const {
+    const std::string& cluster_queue = decision.info->cluster_queue;
+    const quota::Node* root = RootOf(snapshot_, cluster_queue);
+    if (root == nullptr) return;
+    scope.roots.insert(root);
+    scope.places = scope.places || places_.Concern(cluster_queue);
+  }
+
+  // One that others of the cycle outdid has its turn at once where something happened, or where
+  // one who outdid it was put aside.
+  queueing::Place PutBack(Decision& decision, const Scope& changed, const Scope& left,
+                          bool defends) {
+    const ObjectKey key = decision.info->Key();
+    const std::string& cluster_queue = decision.info->cluster_queue;
+    TellOfWholeScan(decision);
+    TellOfCredits(snapshot_, behind_, decision);
+    // Nothing happened: the same question has the same answer. Who defends had looked at all
+    // flavors before; others, if there is no room, look at the rest of them first.
+    const bool scans = decision.requeue.untried_flavors && !defends &&
+                       (decision.requeue.reason == RequeueReason::kNoFit ||
+                        decision.requeue.reason == RequeueReason::kPreemptionNoCandidates) &&
+                       ++scans_[key] < kMostScans;
+    const bool same = !Within(changed, cluster_queue) && !Within(left, cluster_queue) && !scans;
+    decision.requeue.hold = same || decision.requeue.reason == RequeueReason::kPendingPreemption;
+    if (queues_.BackfillQueues().contains(cluster_queue)) blocked_.insert(cluster_queue);
+    return queues_.Requeue(key, decision.requeue, now_);  // one behind a head was not popped
+  }
+
   // Whether anything happened.
   bool OneCycle(const std::vector<WorkloadInfoPtr>& heads,
                 const OutOfOrder* out_of_order = nullptr) {
@@ -407,38 +436,27 @@ class Scheduler {
                                           .Run(heads, defenders, out_of_order);
     Scope changed;  // where something happened
     for (const Decision& decision : decisions) {
-      const quota::Node* root = RootOf(snapshot_, decision.info->cluster_queue);
-      if (!Record(decision) || root == nullptr) continue;
-      changed.roots.insert(root);
-      changed.places = changed.places || places_.Concern(decision.info->cluster_queue);
+      if (Record(decision)) Include(changed, decision);
     }
+    Scope left;  // where somebody kept room and takes no part in the next cycle
+    std::vector<Decision*> outdone;
     for (Decision& decision : decisions) {
       const ObjectKey key = decision.info->Key();
-      const bool back =
-          decision.kind == Decision::Kind::kWait || decision.kind == Decision::Kind::kPreempt;
-      if (back) {
-        TellOfWholeScan(decision);
-        TellOfCredits(snapshot_, behind_, decision);
-        // Nothing happened: the same question has the same answer. Who defends had looked at all
-        // flavors before; others, if there is no room, look at the rest of them first.
-        const bool scans = decision.requeue.untried_flavors && !defending.contains(key) &&
-                           (decision.requeue.reason == RequeueReason::kNoFit ||
-                            decision.requeue.reason == RequeueReason::kPreemptionNoCandidates) &&
-                           ++scans_[key] < kMostScans;
-        const bool same = !Within(changed, decision.info->cluster_queue) && !scans;
-        decision.requeue.hold =
-            same || decision.requeue.reason == RequeueReason::kPendingPreemption;
-        queues_.Requeue(key, decision.requeue, now_);  // one behind a head was not popped
-        if (queues_.BackfillQueues().contains(decision.info->cluster_queue)) {
-          blocked_.insert(decision.info->cluster_queue);
-        }
-      } else if (decision.kind == Decision::Kind::kAdmit) {
+      if (decision.kind == Decision::Kind::kAdmit) {
         queues_.Admit(key, decision.usage);
-      } else {
+      } else if (decision.kind == Decision::Kind::kDrop) {
         queues_.Remove(key);
+      } else if (decision.requeue.reason == RequeueReason::kFailedAfterNomination) {
+        outdone.push_back(&decision);
+      } else {
+        const queueing::Place place = PutBack(decision, changed, Scope(), defending.contains(key));
+        if (decision.kept_room && place == queueing::Place::kParked) Include(left, decision);
       }
-      Keep(std::move(decision));
     }
+    for (Decision* decision : outdone) {
+      PutBack(*decision, changed, left, defending.contains(decision->info->Key()));
+    }
+    for (Decision& decision : decisions) Keep(std::move(decision));
     // What others took on nodes helps nobody in another tree.
     changed.places = false;
     Wake(changed, except);

@@ -65,6 +65,8 @@ struct Decision {
     absl::Time ends_at;                     // by its own bound; InfiniteFuture: it has none
   };
   std::optional<Backfill> backfill{};
+  // It preempts nobody, yet kept others of the cycle from what it could use.
+  bool kept_room = false;
 
   queueing::RequeueRequest requeue;
   std::string reason;   // of QuotaReserved=False, in the granular scheme

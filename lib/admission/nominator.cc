@@ -183,7 +183,7 @@ const std::vector<preemption::Target>& Nominator::Search::Find(
   if (!found_ || preemptor.requests != requests || preemptor.contested != contested) {
     preemptor.requests = requests;
     preemptor.contested = contested;
-    targets_ = preemption::FindTargets(context_, preemptor);
+    targets_ = preemption::FindTargets(context_, preemptor, &spared_);
     found_ = true;
   }
   return targets_;
@@ -323,6 +323,7 @@ Nominator::Attempt Nominator::Try(const Entry& entry, const std::vector<int32_t>
   attempt.place = places_.Decide(info, entry.replaced, attempt.assignment);
   if (attempt.assignment.mode != by_quota) places_matter_ = true;
   if (!spare_all_) FindTargets(search, attempt);
+  if (search.spared()) spared_others_ = true;
   return attempt;
 }
 
@@ -478,11 +479,13 @@ Entry Nominator::Nominate(const WorkloadInfoPtr& info) const {
   entry.is_preemptor = queues_ != nullptr && queues_->IsPreemptor(info->Key());
   entry.replaced = FindReplaced(*info);
   places_matter_ = false;
+  spared_others_ = false;
   Attempt attempt = Try(entry, {}, nullptr);
   const bool partly = snapshot_.options.partial_admission && entry.replaced == nullptr;
   if (!attempt.Works() && partly) TryPartly(entry, attempt);
   if (snapshot_.credits != nullptr && !attempt.Works()) LookAtProtection(entry, attempt);
   decision.requeue.places_matter = places_matter_;
+  decision.requeue.own_answer = spared_others_;
   Adopt(entry, std::move(attempt));
   entry.claims_room = ClaimsRoom(entry);
   return entry;
@@ -495,6 +498,7 @@ void Nominator::Recompute(Entry& entry, const std::vector<preemption::Target>& g
   for (const preemption::Target& target : gone) context_.removed.insert(target.workload);
   entry.replaced = FindReplaced(entry.info());
   places_matter_ = false;
+  spared_others_ = false;
   std::vector<int32_t> counts;
   for (size_t i = 0; i < entry.assignment.pod_sets.size(); ++i) {
     if (entry.assignment.pod_sets[i].count != entry.info().requests[i].count) {
@@ -506,6 +510,7 @@ void Nominator::Recompute(Entry& entry, const std::vector<preemption::Target>& g
   context_.removed.clear();
   overlay.Rollback(0);
   if (places_matter_) entry.decision.requeue.places_matter = true;
+  if (spared_others_) entry.decision.requeue.own_answer = true;
   Adopt(entry, std::move(attempt));
 }
 

@@ -103,10 +103,13 @@ class Nominator {
     }
     const std::vector<preemption::Target>& Find(const quota::CellAmounts& requests,
                                                 const std::vector<quota::CellId>& contested);
+    // Somebody was spared for what the workload went through itself.
+    bool spared() const { return spared_; }
 
    private:
     const preemption::Context& context_;
     bool found_ = false;
+    bool spared_ = false;
     std::vector<preemption::Target> targets_;
   };
 
@@ -148,6 +151,8 @@ class Nominator {
   mutable const absl::btree_map<ResourceName, FlavorName>* only_ = nullptr;
   // Whether a place that was not there had a part in the answer.
   mutable bool places_matter_ = false;
+  // Whether others were spared for what it went through itself, so that the answer is its own.
+  mutable bool spared_others_ = false;
 };
 
 // How the conditions of a victim name the workload that needs its room.

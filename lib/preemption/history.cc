@@ -43,17 +43,24 @@ void History::Clear() {
   NoteEvent();
 }
 
+absl::Time History::RestsUntil(const Links& links) {
+  if (links.times < kTired) return absl::InfinitePast();
+  const int doublings = std::min(links.times - kTired, 10);
+  return links.last + std::min(kLongestRest, kRest * (int64_t{1} << doublings));
+}
+
+absl::Time History::RestsUntil(const std::string& workload) const {
+  const auto own = links_.find(workload);
+  return own == links_.end() ? absl::InfinitePast() : RestsUntil(own->second);
+}
+
 Evictors History::EvictorsOf(const std::string& workload) const {
   Evictors evictors;
   const auto own = links_.find(workload);
   if (own == links_.end()) return evictors;
   const Links& links = own->second;
   evictors.tired = links.events == events_ && links.recently >= kTired;
-  if (links.times >= kTired) {
-    const int doublings = std::min(links.times - kTired, 10);
-    const absl::Duration rest = std::min(kLongestRest, kRest * (int64_t{1} << doublings));
-    evictors.resting = now_ < links.last + rest;
-  }
+  evictors.resting = now_ < RestsUntil(links);
   std::vector<const Links*> open{&links};
   while (!open.empty()) {
     const Links& next = *open.back();

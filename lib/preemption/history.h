@@ -58,6 +58,9 @@ class History {
   void NoteEvent() { ++events_; }
 
   Evictors EvictorsOf(const std::string& workload) const;
+  // Until when it is resting (see Evictors), after which it may find victims by time alone;
+  // InfinitePast: it does not rest.
+  absl::Time RestsUntil(const std::string& workload) const;
   size_t size() const { return links_.size(); }
 
  private:
@@ -76,6 +79,7 @@ class History {
   absl::Time now_ = absl::InfinitePast();
 
   void Unlink(const std::string& preemptor);
+  static absl::Time RestsUntil(const Links& links);
 };
 
 }  // namespace sluice::preemption

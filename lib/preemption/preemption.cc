@@ -83,7 +83,7 @@ const char* ReasonText(Reason reason) {
   return "";
 }
 
-std::vector<Target> FindTargets(const Context& context, const Preemptor& preemptor) {
+std::vector<Target> FindTargets(const Context& context, const Preemptor& preemptor, bool* spared) {
   const auto search = [&](Sparing spare) {
     return context.fair_sharing.has_value() ? FindFairTargets(context, preemptor, spare)
                                             : FindClassicalTargets(context, preemptor, spare);
@@ -95,7 +95,9 @@ std::vector<Target> FindTargets(const Context& context, const Preemptor& preempt
     return others.empty() ? search({evictors, false}) : others;
   };
   std::vector<Target> targets = find(preemptor.evictors.tired);
-  return ClosesCircle(context, preemptor, targets) ? find(true) : targets;
+  const bool circle = ClosesCircle(context, preemptor, targets);
+  if (spared != nullptr && (preemptor.evictors.tired || circle)) *spared = true;
+  return circle ? find(true) : targets;
 }
 
 bool FitsWithout(const Context& context, const Preemptor& preemptor,

@@ -120,7 +120,10 @@ struct Context {
 };
 
 // The workloads to preempt, in the order in which they were chosen; empty when none will do.
-std::vector<Target> FindTargets(const Context& context, const Preemptor& preemptor);
+// `spared` (may be null) becomes true where some were left out for what the preemptor went through
+// itself (see History): the answer is not that for another one that asks for the same.
+std::vector<Target> FindTargets(const Context& context, const Preemptor& preemptor,
+                                bool* spared = nullptr);
 
 // Whether the preemptor fits without the targets, as FindTargets promises (for tests and checks).
 bool FitsWithout(const Context& context, const Preemptor& preemptor,

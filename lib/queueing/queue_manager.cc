@@ -528,7 +528,7 @@ Place QueueManager::Requeue(const ObjectKey& key, const RequeueRequest& request,
     InsertActive(entry);
     if (waits) queue.waiting = &entry;
     RefreshReady(queue);
-  } else if (BlocksClass(request.reason) && !strict) {
+  } else if (BlocksClass(request.reason) && !strict && !request.own_answer) {
     InsertActive(entry);
     entry.group->of_class->refused = true;
     entry.group->of_class->evaluated = &entry;

@@ -108,6 +108,8 @@ struct RequeueRequest {
   bool hold = false;
   // Whether more room on nodes alone may change the answer; see Release.
   bool places_matter = true;
+  // The answer follows from what happened to this workload: an equivalent one may get another.
+  bool own_answer = false;
   // What ProgressOf answers from now on.
   std::optional<ScanProgress> scan_progress{};
 };

@@ -231,8 +231,19 @@ class Validator {
     }
   }
 
+  void RefuseClaims(size_t index) {
+    claims_.push_back(fmt::format("spec.podSets[{}].template.spec.resourceClaims", index));
+  }
+
   std::vector<std::string> Messages() const {
     std::vector<std::string> messages;
+    if (!claims_.empty()) {
+      messages.push_back(fmt::format(
+          "{}: Forbidden: devices that pods claim (dynamic resource allocation) are not "
+          "counted yet; the feature gate KueueDRARejectWorkloadsWhenDRADisabled=false "
+          "admits such workloads without counting them",
+          fmt::join(claims_, ", ")));
+    }
     if (!own_.empty()) messages.push_back("resources validation failed: " + Join(own_));
     if (!range_.empty()) {
       messages.push_back("resources didn't satisfy LimitRange constraints: " + Join(range_));
@@ -289,6 +300,7 @@ class Validator {
 
   const LimitSummary& containers_;
   const LimitSummary& pods_;
+  std::vector<std::string> claims_;
   std::vector<std::string> own_;
   std::vector<std::string> range_;
 };
@@ -360,9 +372,11 @@ std::vector<std::string> ValidateResources(const api::Workload& workload,
   const LimitSummary containers = Summarize(context, "Container");
   const LimitSummary pods = Summarize(context, "Pod");
   Validator validator(containers, pods);
+  const bool claims = context.options == nullptr || context.options->refuse_claims;
   for (size_t i = 0; i < workload.spec.pod_sets.size(); ++i) {
-    validator.CheckPodSet(
-        i, Adjust(*workload.spec.pod_sets[i].pod_template.spec, context, containers, pods));
+    const api::PodSpec& spec = *workload.spec.pod_sets[i].pod_template.spec;
+    if (claims && !spec.resource_claims.empty()) validator.RefuseClaims(i);
+    validator.CheckPodSet(i, Adjust(spec, context, containers, pods));
   }
   return validator.Messages();
 }

@@ -35,6 +35,9 @@ struct RequestOptions {
   std::vector<ResourceTransformation> transformations;  // inputs are unique
   // Whether reclaimable pods lower the count (gate ReclaimablePods).
   bool reclaimable_pods = true;
+  // Devices that pods claim (dynamic resource allocation) are not counted, so workloads with such
+  // claims are refused (gate KueueDRARejectWorkloadsWhenDRADisabled).
+  bool refuse_claims = true;
 };
 
 // What the requests of a workload depend on beside the workload. Pointers must outlive the call.

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "api/names.h"
+#include "queueing/backfill.h"
 #include "queueing/topology_inputs.h"
 
 namespace sluice::queueing {
@@ -31,14 +32,18 @@ class Signature {
       Add(amount);
     }
   }
-  void Add(const api::NodeSelectorTerm& term) {
-    // Fields of the node (matchFields) never count for a flavor.
-    Add(static_cast<int64_t>(term.match_expressions.size()));
-    for (const api::NodeSelectorRequirement& requirement : term.match_expressions) {
+  void Add(const std::vector<api::NodeSelectorRequirement>& requirements) {
+    Add(static_cast<int64_t>(requirements.size()));
+    for (const api::NodeSelectorRequirement& requirement : requirements) {
       Add(requirement.key);
       Add(requirement.op);
       Add(requirement.values);
     }
+  }
+  // Fields of the node (matchFields) never count for a flavor, but they do for a place.
+  void Add(const api::NodeSelectorTerm& term) {
+    Add(term.match_expressions);
+    Add(term.match_fields);
   }
   void Add(const api::PodSpec& spec) {
     Add(static_cast<int64_t>(spec.node_selector.size()));
@@ -103,7 +108,14 @@ class Signature {
   std::string text_;
 };
 
-EquivalenceClass Classify(const WorkloadInfo& info, const OrderOptions& options) {
+// Whether what counts for quota may be something else than what the pods ask nodes for.
+bool QuotaDiffersFromPods(const RequestContext& context) {
+  return context.options != nullptr &&
+         !(context.options->exclude_prefixes.empty() && context.options->transformations.empty());
+}
+
+EquivalenceClass Classify(const WorkloadInfo& info, const RequestContext& context,
+                          const OrderOptions& options) {
   Signature signature;
   if (!options.equivalence_hashing) {
     signature.Add(info.workload->metadata.ns);
@@ -118,11 +130,20 @@ EquivalenceClass Classify(const WorkloadInfo& info, const OrderOptions& options)
   if (const auto& bound = info.workload->spec.maximum_execution_time_seconds) {
     signature.Add(*bound);
   }
+  if (const std::string runtime = info.workload->metadata.Annotation(kExpectedRuntime);
+      !runtime.empty()) {
+    signature.Add(runtime);
+  }
+  // A slice needs only what the one before does not hold, in that one's flavors and places.
+  if (const std::optional<ObjectKey> replaced = ReplacedSlice(*info.workload)) {
+    signature.Add(replaced->ToString());
+  }
   for (size_t i = 0; i < info.requests.size(); ++i) {
     const api::PodSet& pod_set = info.workload->spec.pod_sets[i];
     signature.Add(info.requests[i].name);
     signature.Add(info.requests[i].count);
     signature.Add(info.requests[i].total);
+    if (QuotaDiffersFromPods(context)) signature.Add(PodSetPerPod(pod_set, context));
     signature.Add(pod_set.min_count.value_or(-1));
     signature.Add(pod_set.topology_request.has_value() ? 1 : 0);
     if (pod_set.topology_request.has_value()) signature.Add(*pod_set.topology_request);
@@ -240,7 +261,7 @@ WorkloadInfoPtr MakeWorkloadInfo(std::shared_ptr<const api::Workload> workload,
   info->problems = ValidateResources(*workload, context);
   info->preemption_gated = options.preemption_gates && HasClosedPreemptionGate(*workload);
   info->workload = std::move(workload);
-  info->equivalence = Classify(*info, options);
+  info->equivalence = Classify(*info, context, options);
   return info;
 }
 

@@ -44,7 +44,7 @@ constexpr GateInfo kGates[] = {
      "KueueDRAIntegration"},
     {"KueueDRAIntegrationPartitionableDevices", Stage::kBeta, true, Support::kNotYet,
      "KueueDRAIntegration"},
-    {"KueueDRARejectWorkloadsWhenDRADisabled", Stage::kBeta, true, Support::kNotYet, ""},
+    {"KueueDRARejectWorkloadsWhenDRADisabled", Stage::kBeta, true, Support::kSwitch, ""},
     {"LWSImmutableGroupSize", Stage::kBeta, true, Support::kNotYet, ""},
     {"LocalQueueMetrics", Stage::kBeta, true, Support::kSwitch, ""},
     {"ManagedJobsNamespaceSelectorAlwaysRespected", Stage::kGa, true, Support::kAlways, ""},

@@ -54,11 +54,21 @@ Event DecodeReply(const Json& json) {
   return Event(std::move(reply));
 }
 
+Json LineAt(absl::Time time) {
+  return Json::MakeObject(
+      {{"time", absl::FormatTime(absl::RFC3339_full, time, absl::UTCTimeZone())}});
+}
+
 }  // namespace
 
+std::string EncodeRun(absl::Time time) {
+  Json json = LineAt(time);
+  json.Set("run", true);
+  return json.Text();
+}
+
 std::string EncodeEvent(const Event& event, absl::Time time) {
-  Json json =
-      Json::MakeObject({{"time", absl::FormatTime(absl::RFC3339_full, time, absl::UTCTimeZone())}});
+  Json json = LineAt(time);
   if (const auto* object = std::get_if<ObjectEvent>(&event)) {
     json.Set("object", EncodeObject(*object));
   } else if (const auto* reply = std::get_if<Reply>(&event)) {
@@ -77,9 +87,9 @@ std::string EncodeEvent(const Event& event, absl::Time time) {
   return json.Text();
 }
 
-absl::StatusOr<RecordedEvent> DecodeEvent(const std::string& line) {
+absl::StatusOr<RecordedLine> DecodeLine(const std::string& line) {
   ASSIGN_OR_RETURN(const Json json, api::ParseJson(line));
-  RecordedEvent recorded;
+  RecordedLine recorded;
   ASSIGN_OR_RETURN(recorded.time, ParseTime(json.GetString("time")));
   if (const Json* object = json.Find("object")) {
     ASSIGN_OR_RETURN(recorded.event, DecodeObject(*object));
@@ -92,8 +102,8 @@ absl::StatusOr<RecordedEvent> DecodeEvent(const std::string& line) {
     const Json* scheduling = features->Find("jobScheduling");
     recorded.event = ClusterFeatures{groups != nullptr && groups->AsBool(),
                                      scheduling != nullptr && scheduling->AsBool()};
-  } else {
-    return InvalidArgument("the line has none of object, reply, leading and features");
+  } else if (json.Find("run") == nullptr) {
+    return InvalidArgument("the line has none of object, reply, leading, features and run");
   }
   return recorded;
 }

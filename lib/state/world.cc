@@ -31,6 +31,7 @@ queueing::RequestOptions MakeRequestOptions(const Settings& settings) {
                                        rule.multiply_by, rule.outputs});
   }
   options.reclaimable_pods = settings.gates.Enabled("ReclaimablePods");
+  options.refuse_claims = settings.gates.Enabled("KueueDRARejectWorkloadsWhenDRADisabled");
   return options;
 }
 

@@ -10,6 +10,7 @@
 #include <absl/container/btree_set.h>
 #include <absl/time/time.h>
 
+#include <algorithm>
 #include <compare>
 #include <functional>
 #include <memory>
@@ -27,6 +28,7 @@
 #include "queueing/requests.h"
 #include "quota/tree.h"
 #include "state/credit_ledger.h"
+#include "state/deadlines.h"
 #include "state/placements.h"
 #include "state/pod_index.h"
 #include "state/ports.h"
@@ -216,10 +218,9 @@ class World {
   bool HasReleases() const { return !releases_.empty() || !place_releases_.empty(); }
   // When such a move is due that waits for others to come together.
   std::optional<absl::Time> NextRelease() const;
-  // When a minimum runtime ends, after which RunReleases has something to do; InfiniteFuture: none.
-  absl::Time NextProtectionEnd() const {
-    return protected_.empty() ? absl::InfiniteFuture() : protected_.begin()->first;
-  }
+  // When a minimum runtime or the rest of a workload that was evicted often ends, after which
+  // RunReleases has something to do; InfiniteFuture: none.
+  absl::Time NextProtectionEnd() const { return std::min(protected_.Next(), resting_.Next()); }
   // nullptr for none.
   std::shared_ptr<const api::Workload> FindByUid(const std::string& uid) const;
   // What a cycle looks at, kept current. A cycle changes only usage in its tree, and undoes that.
@@ -304,7 +305,6 @@ class World {
   // world_checkpoints.cc: UIDs, and who waits for whose checkpoint.
   void FollowCheckpoints(const ObjectKey& key, const api::Workload* before,
                          const api::Workload* after, Refs& touched);
-  void ProtectUntil(const ObjectKey& key, absl::Time until);
   void EndProtections(absl::Time now);
 
   void FollowEvictions(const api::Workload* before, const api::Workload* after, absl::Time now);
@@ -426,10 +426,10 @@ class World {
   absl::btree_map<std::string, ObjectKey> by_uid_;
   // Workloads that were asked for a checkpoint, by the UID of the one that needs their room.
   absl::btree_map<std::string, absl::btree_set<ObjectKey>> asked_for_;
-  // Until when those that hold quota are protected by their minimum runtime; and what of that is
-  // still to come.
-  absl::btree_map<ObjectKey, absl::Time> protected_until_;
-  absl::btree_set<std::pair<absl::Time, ObjectKey>> protected_;
+  // Until when those that hold quota are protected by their minimum runtime, and until when those
+  // that wait do not preempt as they were evicted often.
+  Deadlines protected_;
+  Deadlines resting_;
 
   std::optional<queueing::UsageLedger> usage_ledger_;
   queueing::QueueManager queues_;

@@ -57,25 +57,16 @@ std::shared_ptr<const api::Workload> World::FindByUid(const std::string& uid) co
   return found == by_uid_.end() ? nullptr : workloads_.Find(found->second);
 }
 
-void World::ProtectUntil(const ObjectKey& key, absl::Time until) {
-  const auto found = protected_until_.find(key);
-  if (found != protected_until_.end()) {
-    if (found->second == until) return;
-    protected_.erase({found->second, key});
-    protected_until_.erase(found);
-  }
-  if (until == absl::InfinitePast()) return;
-  protected_until_.emplace(key, until);
-  protected_.insert({until, key});
-}
-
-// From then on it may be what a parked workload waits for.
+// From then on it may be what a parked workload waits for, or find victims itself.
 void World::EndProtections(absl::Time now) {
-  while (!protected_.empty() && protected_.begin()->first <= now) {
-    const ObjectKey key = protected_.begin()->second;
-    protected_.erase(protected_.begin());
+  for (const ObjectKey& key : protected_.TakeDue(now)) {
     if (const auto* reserved = snapshot_.reserved.Find(key)) {
       releases_.insert(reserved->cluster_queue);
+    }
+  }
+  for (const ObjectKey& key : resting_.TakeDue(now)) {
+    if (const queueing::WorkloadInfoPtr pending = queues_.Find(key)) {
+      releases_.insert(pending->cluster_queue);
     }
   }
 }

@@ -149,7 +149,10 @@ void World::FollowEvictions(const api::Workload* before, const api::Workload* af
              before->status.reclaimable_pods != after->status.reclaimable_pods) {
     history.NoteEvent();
   }
-  if (after == nullptr) return;
+  if (after == nullptr) {
+    resting_.Set(before->metadata.Key(), absl::InfinitePast());
+    return;
+  }
   const api::Condition* was =
       same ? api::FindCondition(before->status.conditions, api::kPreempted) : nullptr;
   const api::Condition* is = api::FindCondition(after->status.conditions, api::kPreempted);
@@ -159,6 +162,9 @@ void World::FollowEvictions(const api::Workload* before, const api::Workload* af
   if (preemptor.empty()) return;
   history.SetNow(now);
   history.Record(after->metadata.uid, preemptor);
+  if (snapshot_.options.fair_sharing.has_value()) {
+    resting_.Set(after->metadata.Key(), history.RestsUntil(after->metadata.uid));
+  }
 }
 
 void World::TouchOwners(const ObjectKey& key, const api::Workload& workload, Refs& touched) const {
@@ -347,7 +353,7 @@ void World::ListReserved(const ObjectKey& key) {
   const auto held = contributions_.find(key);
   if (held == contributions_.end()) {
     snapshot_.reserved.Remove(key);
-    ProtectUntil(key, absl::InfinitePast());
+    protected_.Set(key, absl::InfinitePast());
     return;
   }
   const std::shared_ptr<const api::Workload> workload = AssumedOrStored(key);
@@ -373,9 +379,9 @@ void World::ListReserved(const ObjectKey& key) {
   if (moved) RetryBackfill(snapshot_, queues_, held->second.cluster_queue);
   const auto checkpoints = preemption::CheckpointsOf(*workload);
   const bool runs = checkpoints && started_at != absl::InfiniteFuture();
-  ProtectUntil(key, runs && checkpoints->min_runtime > absl::ZeroDuration()
-                        ? started_at + checkpoints->min_runtime
-                        : absl::InfinitePast());
+  protected_.Set(key, runs && checkpoints->min_runtime > absl::ZeroDuration()
+                          ? started_at + checkpoints->min_runtime
+                          : absl::InfinitePast());
 }
 
 void World::AssumeEviction(const ObjectKey& key) {
@@ -411,6 +417,8 @@ void World::Enqueue(const ObjectKey& key, absl::Time now, bool anew) {
       cluster_queue = queue->spec.cluster_queue;
     }
   }
+  // Room may have been kept for one that does not wait here any more.
+  if (old != nullptr && old->cluster_queue != cluster_queue) releases_.insert(old->cluster_queue);
   if (cluster_queue.empty()) {
     if (old != nullptr) {
       touch(*old);

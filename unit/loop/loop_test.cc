@@ -1,5 +1,7 @@
 #include "loop/loop.h"
 
+#include <fmt/format.h>
+
 #include <deque>
 #include <sstream>
 #include <thread>
@@ -52,10 +54,10 @@ std::vector<state::Event> SmallStream() {
 TEST_CASE("events survive being recorded") {
   for (const state::Event& event : SmallStream()) {
     const std::string line = state::EncodeEvent(event, build::At(1.5));
-    const auto back = state::DecodeEvent(line);
+    const auto back = state::DecodeLine(line);
     REQUIRE(back.ok());
     CHECK(back->time == build::At(1.5));
-    CHECK(state::EncodeEvent(back->event, back->time) == line);
+    CHECK(state::EncodeEvent(*back->event, back->time) == line);
   }
   state::Reply reply;
   reply.action_id = 7;
@@ -63,16 +65,16 @@ TEST_CASE("events survive being recorded") {
   reply.reason = "Conflict";
   reply.message = "a \"quoted\" text";
   const std::string line = state::EncodeEvent(reply, build::Epoch());
-  const auto back = state::DecodeEvent(line);
+  const auto back = state::DecodeLine(line);
   REQUIRE(back.ok());
-  CHECK(std::get<state::Reply>(back->event).message == reply.message);
+  CHECK(std::get<state::Reply>(*back->event).message == reply.message);
 }
 
 TEST_CASE("lines that are no events are refused with a reason") {
-  CHECK_FALSE(state::DecodeEvent("{").ok());
-  CHECK_FALSE(state::DecodeEvent("{}").ok());
-  CHECK_FALSE(state::DecodeEvent(R"({"time":"2026-01-01T00:00:00Z"})").ok());
-  const auto unknown = state::DecodeEvent(
+  CHECK_FALSE(state::DecodeLine("{").ok());
+  CHECK_FALSE(state::DecodeLine("{}").ok());
+  CHECK_FALSE(state::DecodeLine(R"({"time":"2026-01-01T00:00:00Z"})").ok());
+  const auto unknown = state::DecodeLine(
       R"({"time":"2026-01-01T00:00:00Z","object":{"type":"upsert","group":"","kind":"Nothing"}})");
   REQUIRE_FALSE(unknown.ok());
   CHECK(std::string(unknown.status().message()).find("Nothing") != std::string::npos);
@@ -83,6 +85,7 @@ TEST_CASE("a replay makes the decision that was made, and the same one each time
   for (const state::Event& event : SmallStream()) {
     text += state::EncodeEvent(event, build::At(10)) + "\n";
   }
+  text += state::EncodeRun(build::At(10)) + "\n";
   std::vector<std::string> outputs;
   for (int i = 0; i < 2; ++i) {
     std::istringstream recording(text);
@@ -103,6 +106,72 @@ class FixedClock : public Clock {
   absl::Time Now() const override { return now; }
   absl::Time now = absl::FromUnixSeconds(1'800'000'000);
 };
+
+// Refuses each write at first, and notes them; nothing is waited for.
+class RefusingApiServer : public state::ActionSink, public state::EventSource {
+ public:
+  std::optional<state::Event> Next(absl::Time) override {
+    if (events.empty()) return std::nullopt;
+    state::Event event = std::move(events.front());
+    events.pop_front();
+    return event;
+  }
+  void Submit(state::Action action) override {
+    writes.push_back(fmt::format("#{} {}", action.id, action.key.ToString()));
+    if (writes.size() > 20) return;  // the others are on their way when the process dies
+    state::Reply reply;
+    reply.action_id = action.id;
+    reply.code = 503;
+    reply.reason = "ServiceUnavailable";
+    events.emplace_back(std::move(reply));
+  }
+  std::vector<std::string> writes;
+  std::deque<state::Event> events;
+};
+
+TEST_CASE("what was recorded is replayed write by write, also what came by time alone") {
+  RefusingApiServer server;
+  reconcile::Operator op(state::Settings{}, {}, server, nullptr);
+  FixedClock clock;
+  std::string text;
+  int batches = 0;
+  int without_event = 0;
+  bool event_came = false;
+  LoopHooks hooks;
+  hooks.on_event = [&](const state::Event& event, absl::Time now) {
+    text += state::EncodeEvent(event, now) + "\n";
+    event_came = true;
+  };
+  hooks.on_run = [&](absl::Time now) {
+    text += state::EncodeRun(now) + "\n";
+    if (!std::exchange(event_came, false)) ++without_event;
+  };
+  hooks.heartbeat = absl::ZeroDuration();
+  hooks.after_batch = [&](const reconcile::Operator&, absl::Time, absl::Duration) {
+    clock.now += absl::Milliseconds(37);
+    ++batches;
+  };
+  hooks.stop = [&] { return batches == 2000; };
+  for (state::Event& event : SmallStream()) server.events.push_back(std::move(event));
+  RunLoop(op, server, clock, hooks);
+  REQUIRE(server.writes.size() > 20);
+  CHECK(without_event > 0);
+
+  std::istringstream recording(text);
+  std::ostringstream out;
+  REQUIRE(Replay(recording, state::Settings{}, out).ok());
+  std::vector<std::string> replayed;
+  std::istringstream lines(out.str());
+  for (std::string line; std::getline(lines, line);) {
+    const size_t number = line.find("  #");
+    if (number != 0) continue;
+    std::istringstream words(line);
+    std::string id, verb, kind, key;
+    words >> id >> verb >> kind >> key;
+    replayed.push_back(id + " " + key.substr(0, key.rfind("/status")));
+  }
+  CHECK(replayed == server.writes);
+}
 
 TEST_CASE("events that come soon after a batch are gathered, later ones are not") {
   class Nowhere : public state::ActionSink {

@@ -234,6 +234,21 @@ TEST_CASE("a release while a workload is decided counts for it") {
   CHECK(Back(queues, "w1", RequeueReason::kNoFit) == Place::kParked);
 }
 
+TEST_CASE("an answer that follows from what happened to one workload is no answer for its class") {
+  QueueManager queues;
+  queues.AddClusterQueue("cq", kBestEffort);
+  queues.AddOrUpdate(Info(Pending("w1", 1)), At(0));
+  queues.AddOrUpdate(Info(Pending("w2", 2)), At(0));
+  REQUIRE(HeadNames(queues) == Names{"w1"});
+  RequeueRequest request{.reason = RequeueReason::kPreemptionNoCandidates};
+  request.own_answer = true;
+  CHECK(queues.Requeue(Key("w1"), request, At(0)) == Place::kParked);
+  CHECK(HeadNames(queues) == Names{"w2"});
+  CHECK(Back(queues, "w2", RequeueReason::kPreemptionNoCandidates) == Place::kParked);
+  queues.CheckInvariants();
+  CHECK(queues.ReleaseParked("cq", At(1)) == 2);
+}
+
 TEST_CASE("flavors that were not tried bring a workload back at once") {
   QueueManager queues;
   queues.AddClusterQueue("cq", kBestEffort);

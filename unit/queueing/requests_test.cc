@@ -123,6 +123,17 @@ TEST_CASE("transformations") {
 
 TEST_CASE("resources are validated with their paths") {
   CHECK(ValidateResources(build::Workload("w").Request("cpu", "1").Limit("cpu", "1"), {}).empty());
+  // Devices that are claimed count nowhere, so nothing may be admitted that takes some.
+  api::PodSpec claiming;
+  claiming.resource_claims.push_back({"gpu", "", "one-gpu"});
+  const auto claims = ValidateResources(build::Workload("w").Spec(claiming), {});
+  REQUIRE(claims.size() == 1);
+  CHECK(claims[0].find("spec.podSets[0].template.spec.resourceClaims: Forbidden") == 0);
+  RequestOptions counts_nothing;
+  counts_nothing.refuse_claims = false;
+  RequestContext allowed;
+  allowed.options = &counts_nothing;
+  CHECK(ValidateResources(build::Workload("w").Spec(claiming), allowed).empty());
   const auto above =
       ValidateResources(build::Workload("w").Request("cpu", "2").Limit("cpu", "1"), {});
   REQUIRE(above.size() == 1);

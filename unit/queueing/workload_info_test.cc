@@ -1,6 +1,7 @@
 #include "queueing/workload_info.h"
 
 #include "api/names.h"
+#include "queueing/backfill.h"
 #include "unit/build/builders.h"
 #include "unit/catch.h"
 
@@ -91,6 +92,21 @@ TEST_CASE("backoff is over at its instant and when the workload is requeued") {
   CHECK(BackoffOver(build::Workload("w").Requeued(true, "BackoffFinished"), At(0)));
 }
 
+TEST_CASE("where resources are transformed, what pods ask of nodes counts as well") {
+  RequestOptions options;
+  options.transformations.push_back({"mig-1g", true, "", {{"slices", Quantity::FromInt(1)}}});
+  options.transformations.push_back({"mig-2g", true, "", {{"slices", Quantity::FromInt(2)}}});
+  RequestContext context;
+  context.options = &options;
+  const auto of = [&](const std::string& resource, const std::string& amount) {
+    return MakeWorkloadInfo(build::Workload("w").Request(resource, amount).Shared(), "cq", context,
+                            {});
+  };
+  REQUIRE(of("mig-2g", "1")->requests == of("mig-1g", "2")->requests);
+  CHECK(of("mig-2g", "1")->equivalence != of("mig-1g", "2")->equivalence);
+  CHECK(of("mig-2g", "1")->equivalence == of("mig-2g", "1")->equivalence);
+}
+
 TEST_CASE("equivalence is about what the answer depends on") {
   const auto base = [](const std::string& name) {
     return build::Workload(name).Request("cpu", "1").Count(2);
@@ -105,6 +121,15 @@ TEST_CASE("equivalence is about what the answer depends on") {
   CHECK(same != Info(base("b").MinCount(1))->equivalence);
   CHECK(same != Info(base("b").Reclaimable("main", 1))->equivalence);
   CHECK(same != Info(base("b").RequiredAffinity({{{{"k", "In", {"v"}}}, {}}}))->equivalence);
+  // What a slice replaces it needs not find.
+  CHECK(same != Info(base("b").Annotation(api::kWorkloadSliceReplacementFor, "ns/a"))->equivalence);
+  CHECK(Info(base("b").Annotation(api::kWorkloadSliceReplacementFor, "ns/a"))->equivalence !=
+        Info(base("c").Annotation(api::kWorkloadSliceReplacementFor, "ns/b"))->equivalence);
+  // Fields of nodes say where there is a place.
+  CHECK(same !=
+        Info(base("b").RequiredAffinity({{{}, {{"metadata.name", "In", {"n"}}}}}))->equivalence);
+  // Planned maintenance leaves nodes to what ends before it.
+  CHECK(same != Info(base("b").Annotation(kExpectedRuntime, "30m"))->equivalence);
   OrderOptions off;
   off.equivalence_hashing = false;
   CHECK(Info(base("a"), off)->equivalence != Info(base("b"), off)->equivalence);

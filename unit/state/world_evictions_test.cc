@@ -15,7 +15,7 @@ using Uids = absl::btree_set<std::string>;
 
 class Fixture {
  public:
-  Fixture() : world(Settings()) {
+  explicit Fixture(const Settings& settings = {}) : world(settings) {
     Put(Kind::kNamespace, build::Namespace("ns").Get());
     Put(Kind::kResourceFlavor, build::Flavor("default").Get());
     Put(Kind::kLocalQueue, build::LocalQueue("q", "cq").Get());
@@ -120,6 +120,54 @@ TEST_CASE("who was to spare a workload is judged again when it is gone") {
     admission::SetWorkloadCondition(finished, api::kFinished, api::ConditionStatus::kTrue,
                                     "Succeeded", "done", build::At(1));
     f.Put(Kind::kWorkload, finished);
+  }
+  CHECK(f.world.HasReleases());
+}
+
+TEST_CASE("who was evicted often looks for victims again when its rest is over") {
+  Settings settings;
+  settings.fair_sharing.emplace();
+  Fixture f(settings);
+  f.Put(Kind::kWorkload, Named("a"));
+  for (const char* preemptor : {"b", "c", "d"}) {
+    f.Put(Kind::kWorkload, PreemptedFor("a", preemptor, 1));
+  }
+  queueing::QueueManager& queues = f.world.queues();
+  const ObjectKey key{"ns", "a"};
+  f.world.RunReleases(build::At(1));
+  REQUIRE(queues.Heads(build::At(1)).size() == 1);
+  queues.Requeue(key,
+                 {.reason = queueing::RequeueReason::kPreemptionNoCandidates, .own_answer = true},
+                 build::At(1));
+  REQUIRE(f.world.NextProtectionEnd() == build::At(0) + preemption::History::kRest);
+  f.world.RunReleases(build::At(59));
+  REQUIRE(queues.PlaceOf(key) == queueing::Place::kParked);
+  f.world.RunReleases(build::At(60));
+  CHECK(queues.PlaceOf(key) == queueing::Place::kActive);
+  CHECK(f.world.NextProtectionEnd() == absl::InfiniteFuture());
+  SECTION("one that ended rests no more") {
+    f.Put(Kind::kWorkload, PreemptedFor("a", "e", 61));
+    REQUIRE(f.world.NextProtectionEnd() < absl::InfiniteFuture());
+    f.Delete(Named("a"));
+    CHECK(f.world.NextProtectionEnd() == absl::InfiniteFuture());
+  }
+}
+
+TEST_CASE("room that was kept for one that does not wait any more is looked at again") {
+  Fixture f;
+  f.Put(Kind::kWorkload, Named("a"));
+  f.world.RunReleases(build::At(0));
+  REQUIRE_FALSE(f.world.HasReleases());
+  SECTION("deleted") { f.Delete(Named("a")); }
+  SECTION("deactivated") {
+    api::Workload workload = Named("a");
+    workload.spec.active = false;
+    f.Put(Kind::kWorkload, workload);
+  }
+  SECTION("its LocalQueue is on hold") {
+    api::LocalQueue queue = build::LocalQueue("q", "cq").Get();
+    queue.spec.stop_policy = "Hold";
+    f.Put(Kind::kLocalQueue, queue);
   }
   CHECK(f.world.HasReleases());
 }

@@ -167,14 +167,14 @@ TEST_CASE("Recorded events come back as they were") {
   for (const Event& event : events) {
     const std::string line = EncodeEvent(event, build::At(1.5));
     CHECK(line.find('\n') == std::string::npos);
-    const auto back = DecodeEvent(line);
+    const auto back = DecodeLine(line);
     REQUIRE(back.ok());
     CHECK(back->time == build::At(1.5));
-    CHECK(back->event.index() == event.index());
-    CHECK(EncodeEvent(back->event, back->time) == line);
+    CHECK(back->event->index() == event.index());
+    CHECK(EncodeEvent(*back->event, back->time) == line);
   }
-  CHECK_FALSE(DecodeEvent("{").ok());
-  CHECK_FALSE(DecodeEvent("{}").ok());
+  CHECK_FALSE(DecodeLine("{").ok());
+  CHECK_FALSE(DecodeLine("{}").ok());
 }
 
 TEST_CASE("Workloads that hold quota without ready pods are counted") {
