@@ -4,31 +4,13 @@
 
 #include <algorithm>
 
+#include "base/utf8.h"
+
 namespace sluice::webhook {
 namespace {
 
 // Longer values tell the reader nothing that the path does not, and end up in logs.
 constexpr size_t kMaxShownJson = 512;
-
-// Length of the UTF-8 sequence at the start of the text, 0 when it is not valid.
-size_t SequenceLength(std::string_view text) {
-  const auto byte = [&](size_t i) { return static_cast<unsigned char>(text[i]); };
-  const unsigned char lead = byte(0);
-  size_t length = 0;
-  if (lead < 0x80) return 1;
-  if (lead >= 0xC2 && lead <= 0xDF) length = 2;
-  if (lead >= 0xE0 && lead <= 0xEF) length = 3;
-  if (lead >= 0xF0 && lead <= 0xF4) length = 4;
-  if (length == 0 || text.size() < length) return 0;
-  for (size_t i = 1; i < length; ++i) {
-    if ((byte(i) & 0xC0) != 0x80) return 0;
-  }
-  if (lead == 0xE0 && byte(1) < 0xA0) return 0;
-  if (lead == 0xED && byte(1) > 0x9F) return 0;
-  if (lead == 0xF0 && byte(1) < 0x90) return 0;
-  if (lead == 0xF4 && byte(1) > 0x8F) return 0;
-  return length;
-}
 
 void AppendEscaped(char c, std::string* out) {
   switch (c) {
@@ -212,7 +194,7 @@ std::string Quote(std::string_view text) {
   quoted.reserve(text.size() + 2);
   quoted.push_back('"');
   for (size_t i = 0; i < text.size();) {
-    const size_t length = SequenceLength(text.substr(i));
+    const size_t length = Utf8Length(text.substr(i));
     if (length > 1) {
       quoted += text.substr(i, length);
       i += length;

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "api/codec.h"
+#include "api/parse_object.h"
 #include "api/schema.h"
 #include "unit/catch.h"
 
@@ -63,7 +64,11 @@ TEST_CASE("Documents with changed bytes decode or are refused") {
       }
     }
     const absl::StatusOr<Json> json = ParseJson(text);
+    const absl::StatusOr<Answer> answer = ParseAnswer(text);
+    REQUIRE(answer.ok() >= json.ok());
+    if (answer.ok()) REQUIRE(ParseJson(answer->object.Text()).ok());
     if (!json.ok()) continue;
+    REQUIRE(answer->damages.empty());
     ++parsed;
     CheckStable<Workload>(*json, decoded);
     Json object = *json;

@@ -79,24 +79,19 @@ TEST_CASE("Objects of an API server come without their managedFields") {
   const std::string data =
       R"({"managedFields":[1],"data":{"managedFields":{"a":1}},"metadata":[{"managedFields":2}]})";
   CHECK(parsed(data) == data);
-  // What is left out has to be JSON of allowed depth all the same.
+  // What is left out has to be JSON all the same, of any depth.
   const auto inside = [](const std::string& text) {
     return ParseObject(R"({"metadata":{"managedFields":)" + text + "}}").ok();
   };
   CHECK(inside("[{}]"));
   CHECK_FALSE(inside("[{]"));
-  const auto nested = [](int depth) {
-    return std::string(static_cast<size_t>(depth), '[') +
-           std::string(static_cast<size_t>(depth), ']');
-  };
-  CHECK(inside(nested(kMaxJsonDepth - 2)));
-  CHECK_FALSE(inside(nested(kMaxJsonDepth - 1)));
+  CHECK(inside(std::string(1000000, '[') + std::string(1000000, ']')));
 }
 
 TEST_CASE("Broken documents are refused") {
   const auto text = GENERATE(values<std::string>(
       {"", "{", "[1,]", "{\"a\":1,}", "nul", "[1] x", "{'a':1}", "\"\\u12\"", "01", "1.", "+1",
-       "NaN", "1e400", "\"\xff\"", "[1 2]", "{\"a\" 1}", "\"tab\tis\x01\"", "{1:2}"}));
+       "NaN", "1e400", "1.9e308", "\"\xff\"", "[1 2]", "{\"a\" 1}", "\"tab\tis\x01\"", "{1:2}"}));
   DYNAMIC_SECTION("[" << text << "]") {
     const absl::StatusOr<Json> json = ParseJson(text);
     REQUIRE_FALSE(json.ok());

@@ -124,7 +124,7 @@ MACHINE_PATHS = re.compile(r"/home/(?!a/|user/)[a-z_][\w-]*/|/Users/[A-Za-z]|(?<
 
 # (rule, file) -> reason.
 ALLOWED = {
-    ("banned:hash-order", "lib/api/json.cc"): "first place of a key in a large object, looked up only",
+    ("banned:hash-order", "lib/api/parse_object.cc"): "first place of a key in a large object, looked up only",
     ("banned:hash-order", "lib/queueing/queue_manager.h"): "look-up of entries by key only",
     ("banned:hash-order", "lib/preemption/search.h"): "costs of workloads by address, look-up only",
     ("banned:hash-order", "lib/queueing/topology_encoding.cc"): "counts of names, looked up only",
