@@ -97,6 +97,11 @@ void Watches::StartReflector(api::Kind kind) {
       [this](state::ObjectEvent event) { inbox_.Push(std::move(event)); },
       [this, kind](const kube::ReflectorReport& report) {
         if (report.status.ok()) return;
+        if (report.what == kube::ReflectorReport::What::kUndecodable) {
+          log_.Warn("not read in full",
+                    {{"kind", api::InfoOf(kind).name}, {"error", report.status}});
+          return;
+        }
         log_.Warn(
             "watch interrupted",
             {{"kind", api::InfoOf(kind).name}, {"error", report.status}, {"wait", report.wait}});

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <optional>
 
-#include "api/parse_object.h"
 #include "base/check.h"
 #include "base/status.h"
 #include "kube/url.h"
@@ -143,14 +142,16 @@ absl::StatusOr<PreparedWrite> PrepareWrite(state::Action action, bool dry_run) {
   return write;
 }
 
-absl::StatusOr<api::Json> ParseBody(const HttpResponse& response, const std::string& what) {
+absl::StatusOr<api::Json> ParseBody(const HttpResponse& response, const std::string& what,
+                                    std::vector<api::Damage>* damages) {
   if (response.body.empty()) return api::Json();
-  auto body = api::ParseObject(response.body);
-  if (!body.ok()) {
+  auto answer = api::ParseAnswer(response.body);
+  if (!answer.ok()) {
     return Unavailable("{}: the answer is not JSON: {}", what,
-                       std::string(body.status().message()));
+                       std::string(answer.status().message()));
   }
-  return body;
+  if (damages != nullptr) *damages = std::move(answer->damages);
+  return std::move(answer->object);
 }
 
 // One call with its repetitions.

@@ -18,6 +18,7 @@
 
 #include "api/json.h"
 #include "api/kind.h"
+#include "api/parse_object.h"
 #include "base/object_key.h"
 #include "kube/api_error.h"
 #include "kube/backoff.h"
@@ -119,8 +120,10 @@ struct PreparedWrite {
 };
 absl::StatusOr<PreparedWrite> PrepareWrite(state::Action action, bool dry_run = false);
 
-// The object of a 2xx answer, without its managedFields; "" bodies give null.
-absl::StatusOr<api::Json> ParseBody(const HttpResponse& response, const std::string& what);
+// The object of a 2xx answer, without its managedFields; "" bodies give null. What could not be
+// kept as it came is in `damages`, for callers that tell of it.
+absl::StatusOr<api::Json> ParseBody(const HttpResponse& response, const std::string& what,
+                                    std::vector<api::Damage>* damages = nullptr);
 
 // Built-in kinds come without kind and apiVersion inside a list: puts them in where they are
 // missing.

@@ -15,7 +15,9 @@
 #include <mutex>
 
 #include "base/status.h"
+#include "kube/keep_alive.h"
 #include "kube/line_cutter.h"
+#include "kube/piece_buffer.h"
 #include "kube/tls_setup.h"
 
 namespace sluice::kube {
@@ -67,65 +69,13 @@ HeaderList HeadersOf(const http::http_response& response) {
   return headers;
 }
 
-// A write-only stream buffer: what the library puts into it goes to `sink`, and the library reads
-// the socket again only when the task that sink returned is complete.
-class PieceBuffer : public concurrency::streams::details::streambuf_state_manager<uint8_t> {
- public:
-  using Sink = std::function<pplx::task<size_t>(std::string)>;
-  using Base = concurrency::streams::details::streambuf_state_manager<uint8_t>;
-
-  explicit PieceBuffer(Sink sink) : Base(std::ios_base::out), sink_(std::move(sink)) {}
-
-  bool can_seek() const override { return false; }
-  bool has_size() const override { return false; }
-  size_t buffer_size(std::ios_base::openmode) const override { return 0; }
-  void set_buffer_size(size_t, std::ios_base::openmode) override {}
-  size_t in_avail() const override { return 0; }
-  pos_type getpos(std::ios_base::openmode) const override { return pos_type(traits::eof()); }
-  pos_type seekpos(pos_type, std::ios_base::openmode) override { return pos_type(traits::eof()); }
-  pos_type seekoff(off_type, std::ios_base::seekdir, std::ios_base::openmode) override {
-    return pos_type(traits::eof());
-  }
-  bool acquire(uint8_t*& data, size_t& count) override {
-    data = nullptr;
-    count = 0;
-    return false;
-  }
-  void release(uint8_t*, size_t) override {}
-
- protected:
-  pplx::task<int_type> _putc(uint8_t byte) override {
-    return sink_(std::string(1, static_cast<char>(byte))).then([byte](size_t) -> int_type {
-      return byte;
-    });
-  }
-  pplx::task<size_t> _putn(const uint8_t* data, size_t count) override {
-    return sink_(std::string(reinterpret_cast<const char*>(data), count));
-  }
-  pplx::task<int_type> _bumpc() override { return pplx::task_from_result<int_type>(traits::eof()); }
-  int_type _sbumpc() override { return traits::eof(); }
-  pplx::task<int_type> _getc() override { return pplx::task_from_result<int_type>(traits::eof()); }
-  int_type _sgetc() override { return traits::eof(); }
-  pplx::task<int_type> _nextc() override { return pplx::task_from_result<int_type>(traits::eof()); }
-  pplx::task<int_type> _ungetc() override {
-    return pplx::task_from_result<int_type>(traits::eof());
-  }
-  pplx::task<size_t> _getn(uint8_t*, size_t) override { return pplx::task_from_result<size_t>(0); }
-  size_t _scopy(uint8_t*, size_t) override { return 0; }
-  pplx::task<bool> _sync() override { return pplx::task_from_result(true); }
-  uint8_t* _alloc(size_t) override { return nullptr; }
-  void _commit(size_t) override {}
-
- private:
-  const Sink sink_;
-};
-
 // One request or stream in flight: its way to be cancelled, and who may call back.
 struct Flight {
   pplx::cancellation_token_source cancel;
   std::atomic<bool> timed_out{false};
   std::atomic<bool> cancelled{false};
   std::atomic<int64_t> last_byte_ns{0};  // steady clock
+  std::atomic<int64_t> silence_ns{0};    // of a stream
   std::atomic<Executor::TimerId> timer{0};
 
   void Touch() { last_byte_ns = absl::ToUnixNanos(SteadyNow()); }
@@ -195,6 +145,7 @@ class CpprestTransport : public Transport {
     void OnStreamHeaders(std::shared_ptr<StreamState> state, const http::http_response& response);
     void FinishStream(std::shared_ptr<StreamState> state, absl::Status status);
     void WatchSilence(std::shared_ptr<StreamState> state);
+    void LimitSilence(const std::weak_ptr<StreamState>& weak, absl::Duration silence);
     void ReportRequest(const std::string& method, int code, absl::Duration taken) const {
       if (options.on_request) options.on_request(method, code, taken);
     }
@@ -232,8 +183,14 @@ class CpprestTransport : public Transport {
   };
 
   struct Handle : StreamHandle {
-    explicit Handle(std::shared_ptr<Flight> flight_in) : flight(std::move(flight_in)) {}
+    Handle(std::weak_ptr<Shared> owner_in, const std::shared_ptr<StreamState>& state_in)
+        : owner(std::move(owner_in)), state(state_in), flight(state_in->flight) {}
     void Cancel() override { flight->Cancel(); }
+    void LimitSilence(absl::Duration silence) override {
+      if (const auto shared = owner.lock()) shared->LimitSilence(state, silence);
+    }
+    const std::weak_ptr<Shared> owner;
+    const std::weak_ptr<StreamState> state;
     const std::shared_ptr<Flight> flight;
   };
 
@@ -276,6 +233,7 @@ absl::Status CpprestTransport::Shared::NewClient() {
     config.set_timeout(kLibraryTimeout);
     config.set_max_redirects(0);
     config.set_validate_certificates(!credentials->insecure_skip_tls_verify());
+    config.set_nativehandle_options(SocketOptionsFor(credentials->server()));
     config.set_ssl_context_callback(
         [creds = credentials](boost::asio::ssl::context& context) { SetUpTls(*creds, context); });
     auto fresh = std::make_shared<http::client::http_client>(web::uri(credentials->server()),
@@ -447,7 +405,8 @@ std::shared_ptr<StreamHandle> CpprestTransport::Shared::Stream(HttpRequest reque
   state->on_end = std::move(on_end);
   state->cutter = std::make_unique<LineCutter>(options.max_line_bytes, std::move(on_line),
                                                options.on_oversized_line);
-  auto handle = std::make_shared<Handle>(state->flight);
+  state->flight->silence_ns = absl::ToInt64Nanoseconds(state->request.timeout);
+  auto handle = std::make_shared<Handle>(weak_from_this(), state);
   if (!Enter(state->flight)) {
     delivery.Post([state] { state->on_end(absl::CancelledError("the transport is shut down")); });
     return handle;
@@ -462,7 +421,8 @@ std::shared_ptr<StreamHandle> CpprestTransport::Shared::Stream(HttpRequest reque
 
 // A timer that looks at the time of the last byte costs nothing per byte.
 void CpprestTransport::Shared::WatchSilence(std::shared_ptr<StreamState> state) {
-  const absl::Duration left = state->flight->last_byte() + state->request.timeout - SteadyNow();
+  const absl::Duration left = state->flight->last_byte() +
+                              absl::Nanoseconds(state->flight->silence_ns.load()) - SteadyNow();
   if (left <= absl::ZeroDuration()) {
     state->flight->timed_out = true;
     state->flight->cancel.cancel();
@@ -474,6 +434,21 @@ void CpprestTransport::Shared::WatchSilence(std::shared_ptr<StreamState> state) 
         const auto alive = weak.lock();
         if (shared != nullptr && alive != nullptr) shared->WatchSilence(alive);
       });
+}
+
+void CpprestTransport::Shared::LimitSilence(const std::weak_ptr<StreamState>& weak,
+                                            absl::Duration silence) {
+  const auto limited = weak.lock();
+  if (limited == nullptr) return;
+  limited->flight->silence_ns = absl::ToInt64Nanoseconds(silence);
+  // On the thread of the timer that is replaced, so that the two never run at once.
+  timers.Post([self = weak_from_this(), weak] {
+    const auto shared = self.lock();
+    const auto state = weak.lock();
+    if (shared == nullptr || state == nullptr) return;
+    shared->timers.Cancel(state->flight->timer);
+    shared->WatchSilence(state);
+  });
 }
 
 void CpprestTransport::Shared::RunStream(std::shared_ptr<StreamState> state,

@@ -104,7 +104,8 @@ struct Reflector::Core : std::enable_shared_from_this<Reflector::Core> {
       OnListFailure(response);
       return;
     }
-    auto page = ParseBody(*response, "list " + Name());
+    std::vector<api::Damage> damages;
+    auto page = ParseBody(*response, "list " + Name(), &damages);
     response->body = {};  // a page is large, and emitting it may take long
     if (!page.ok()) {
       OnListFailure(page.status());
@@ -128,6 +129,10 @@ struct Reflector::Core : std::enable_shared_from_this<Reflector::Core> {
       if (options.echoes != nullptr) options.echoes->Forget(options.kind);
     }
     if (api::Json* items = page->Find("items"); items != nullptr && items->IsArray()) {
+      for (const api::Damage& damage : damages) {
+        if (!damage.item || *damage.item >= items->AsArray().size()) continue;
+        ReportDamage("list", items->AsArray()[*damage.item], damage);
+      }
       for (api::Json& item : items->MutableArray()) EmitItem(std::move(item));
     }
     continue_token = page->GetString("metadata", "continue");
@@ -150,6 +155,13 @@ struct Reflector::Core : std::enable_shared_from_this<Reflector::Core> {
     FillKind(options.kind, item);
     ++listed;
     Emit(Type::kUpsert, std::move(item));
+  }
+
+  void ReportDamage(std::string_view verb, const api::Json& object, const api::Damage& damage) {
+    const ObjectKey key{object.GetString("metadata", "namespace"),
+                        object.GetString("metadata", "name")};
+    CountUndecodable(InvalidArgument("{} {}: {}: {}: {}; the rest is used", verb, Name(),
+                                     key.ToString(), damage.path, damage.what));
   }
 
   void OnListFailure(const absl::StatusOr<HttpResponse>& response) {
@@ -188,9 +200,11 @@ struct Reflector::Core : std::enable_shared_from_this<Reflector::Core> {
     watch_started = SteadyNow();
     watch_progress = false;
     stream_error.reset();
+    bool knows_bookmarks = false;
     {
       absl::MutexLock lock(&mutex);
       stream_failed = false;
+      knows_bookmarks = bookmarks;
     }
     const absl::Duration limit = RandomBetween(options.watch_timeout, options.watch_timeout * 2);
     HttpRequest request;
@@ -200,7 +214,7 @@ struct Reflector::Core : std::enable_shared_from_this<Reflector::Core> {
          {"resourceVersion", version},
          {"allowWatchBookmarks", "true"},
          {"timeoutSeconds", std::to_string(std::max<int64_t>(absl::ToInt64Seconds(limit), 1))}});
-    request.timeout = options.watch_silence;
+    request.timeout = knows_bookmarks ? options.bookmark_silence : options.watch_silence;
     auto self = shared_from_this();
     auto handle = transport.Stream(
         std::move(request),
@@ -211,6 +225,7 @@ struct Reflector::Core : std::enable_shared_from_this<Reflector::Core> {
       absl::MutexLock lock(&mutex);
       too_late = stopped || stream_failed;
       stream = handle;
+      if (bookmarks && !knows_bookmarks) handle->LimitSilence(options.bookmark_silence);
     }
     if (too_late) handle->Cancel();
   }
@@ -223,14 +238,14 @@ struct Reflector::Core : std::enable_shared_from_this<Reflector::Core> {
         return;
       }
     }
-    auto event = api::ParseObject(line);
+    auto event = api::ParseAnswer(line);
     if (!event.ok()) {
       lost_lines = true;
       CountUndecodable(Annotate(event.status(), "watch " + Name()));
       return;
     }
-    const std::string type = event->GetString("type");
-    api::Json* object = event->Find("object");
+    const std::string type = event->object.GetString("type");
+    api::Json* object = event->object.Find("object");
     if (type == "ERROR") {
       stream_error = ApiErrorOf(object == nullptr ? api::Json() : *object);
       absl::MutexLock lock(&mutex);
@@ -249,11 +264,21 @@ struct Reflector::Core : std::enable_shared_from_this<Reflector::Core> {
                                        Name(), type));
       return;
     }
-    if (!bookmark) {
+    for (const api::Damage& damage : event->damages) ReportDamage("watch", *object, damage);
+    if (bookmark) {
+      NoteBookmark();
+    } else {
       FillKind(options.kind, *object);
       Emit(removed ? Type::kDelete : Type::kUpsert, std::move(*object));
     }
     Progress(seen);
+  }
+
+  // A server that sends them does so again and again.
+  void NoteBookmark() {
+    absl::MutexLock lock(&mutex);
+    if (std::exchange(bookmarks, true)) return;
+    if (stream != nullptr) stream->LimitSilence(options.bookmark_silence);
   }
 
   void Progress(std::string seen) {
@@ -338,6 +363,7 @@ struct Reflector::Core : std::enable_shared_from_this<Reflector::Core> {
   bool stopped ABSL_GUARDED_BY(mutex) = false;
   int inside ABSL_GUARDED_BY(mutex) = 0;
   bool stream_failed ABSL_GUARDED_BY(mutex) = false;  // an ERROR event came: close the stream
+  bool bookmarks ABSL_GUARDED_BY(mutex) = false;      // one has come, on this watch or before
   std::shared_ptr<StreamHandle> stream ABSL_GUARDED_BY(mutex);
 };
 

@@ -5,8 +5,10 @@
 // expired), another ListBegin comes without a ListEnd before it: it replaces the unfinished one.
 // After a lost connection the watch resumes from the last version seen; after 410 everything is
 // listed again. Waits grow exponentially with jitter. A kind that the server does not serve is
-// asked for again at a slow pace. Lines that cannot be decoded are reported, never end the loop,
-// and make the next reconnect list again, since what they said is lost.
+// asked for again at a slow pace. Lines that are no JSON are reported, never end the loop, and make
+// the next reconnect list again, since what they said is lost. An object with a part that cannot be
+// kept is reported by name and emitted with the rest: whoever decodes it refuses it if the part
+// matters, and knows all the same that it exists.
 //
 // Threads: emit and report are called on the delivery executor, one at a time, and may block.
 // Sources: kubernetes.io "API concepts" (efficient detection of changes, chunked lists, bookmarks).
@@ -41,8 +43,9 @@ struct ReflectorOptions {
   // The server ends a watch after a random time in [watch_timeout, 2 * watch_timeout).
   absl::Duration watch_timeout = absl::Minutes(5);
   // The longest silence of a watch before it counts as lost; healthy ones carry a bookmark a
-  // minute, but servers are free not to send them.
+  // minute, but servers are free not to send them. Once this one has, it need not be quiet so long.
   absl::Duration watch_silence = absl::Minutes(11);
+  absl::Duration bookmark_silence = absl::Seconds(150);
   BackoffOptions backoff = {.first = absl::Milliseconds(800), .cap = absl::Seconds(30)};
   absl::Duration absent_retry = absl::Seconds(30);  // 403 and 404
   // Events that it recognizes are neither read nor emitted. It must outlive the reflector.
@@ -51,11 +54,12 @@ struct ReflectorOptions {
 
 struct ReflectorReport {
   enum class What {
-    kSynced,       // a list is complete; count is its number of objects
-    kExpired,      // 410: everything is listed again
-    kFailed,       // a list or watch failed and is tried again after `wait`
-    kAbsent,       // 404: the server does not serve the kind
-    kUndecodable,  // a line or item was skipped; count is how many so far
+    kSynced,   // a list is complete; count is its number of objects
+    kExpired,  // 410: everything is listed again
+    kFailed,   // a list or watch failed and is tried again after `wait`
+    kAbsent,   // 404: the server does not serve the kind
+    // A line or item was skipped, or an object lacks a part; count is how many so far.
+    kUndecodable,
   };
   What what = What::kFailed;
   api::Kind kind = api::Kind::kWorkload;

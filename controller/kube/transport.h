@@ -64,6 +64,8 @@ class Transport {
  public:
   virtual ~Transport() = default;
 
+  // From now on this is the longest silence that is accepted.
+  virtual void LimitSilence(absl::Duration silence) = 0;
   virtual void Send(HttpRequest request, ResponseCallback done) = 0;
 
   // on_line gets each complete line of a 200 answer without its end-of-line; an empty line and an

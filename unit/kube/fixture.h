@@ -2,6 +2,8 @@
 // other threads and waits for them. Assertions stay on the test's thread.
 #pragma once
 
+#include <dirent.h>
+
 #include <condition_variable>
 #include <functional>
 #include <memory>
@@ -104,6 +106,28 @@ inline absl::StatusOr<HttpResponse> SendAndWait(Transport& transport, HttpReques
                  [box](absl::StatusOr<HttpResponse> response) { box->Add(std::move(response)); });
   if (!box->Wait(1)) return absl::InternalError("no callback came");
   return box->all()[0];
+}
+
+// The open sockets of this process that are connected to that port of this host.
+inline std::vector<int> SocketsTo(int port) {
+  std::vector<int> sockets;
+  DIR* directory = opendir("/proc/self/fd");
+  while (const dirent* entry = readdir(directory)) {
+    const int fd = std::atoi(entry->d_name);
+    sockaddr_in peer{};
+    socklen_t size = sizeof(peer);
+    if (getpeername(fd, reinterpret_cast<sockaddr*>(&peer), &size) != 0) continue;
+    if (peer.sin_family == AF_INET && ntohs(peer.sin_port) == port) sockets.push_back(fd);
+  }
+  closedir(directory);
+  return sockets;
+}
+
+// The value of a socket option, -1 when there is none.
+inline int OptionOf(int socket, int level, int name) {
+  int value = 0;
+  socklen_t size = sizeof(value);
+  return getsockopt(socket, level, name, &value, &size) == 0 ? value : -1;
 }
 
 inline std::string StatusBody(int code, const std::string& reason, const std::string& message) {

@@ -234,6 +234,60 @@ TEST_CASE("lines that cannot be decoded are reported and make the next reconnect
   CHECK(f.reports.all().size() >= 4);
 }
 
+std::string Nested(size_t depth) {
+  std::string text;
+  for (size_t i = 0; i < depth; ++i) text += R"({"f:a":)";
+  return text + "1" + std::string(depth, '}');
+}
+std::string DeepObject(const std::string& name, int version, const std::string& more_metadata,
+                       const std::string& spec) {
+  return R"({"metadata":{"namespace":"n","name":")" + name + R"(","resourceVersion":")" +
+         std::to_string(version) + "\"" + more_metadata + R"(},"spec":)" + spec + "}";
+}
+
+TEST_CASE("one object with a part that cannot be kept hides no other one") {
+  const std::string fields = R"(,"managedFields":[{"fieldsV1":)" + Nested(300) + "}]";
+  Fixture f({Answer(200, ListBody(9, DeepObject("a", 1, fields, "{}") + "," +
+                                         DeepObject("b", 2, "", Nested(300)) + "," +
+                                         DeepObject("c", 3, "", R"({"x":1e999,"y":2})") + "," +
+                                         Object("d", 4)))},
+            {Watch(EventLine("ADDED", DeepObject("e", 10, fields, "{}")) +
+                       EventLine("MODIFIED", DeepObject("b", 11, "", Nested(300))) +
+                       EventLine("DELETED", DeepObject("b", 12, fields, Nested(300))),
+                   Then::kEnd),
+             Watch(EventLine("ADDED", Object("f", 13)), Then::kStay)});
+  f.Start();
+  REQUIRE(f.words.Wait(10));
+  CHECK(f.words.all() ==
+        Words{"begin", "+a@1", "+b@2", "+c@3", "+d@4", "end", "+e@10", "+b@11", "-b@12", "+f@13"});
+  CHECK(f.list_count == 1);
+  CHECK(f.events.all()[3].object.Find("spec")->Text() == R"({"x":"1e999","y":2})");
+  REQUIRE(f.CountReports(What::kUndecodable) == 4);
+  const std::string text(f.reports.all()[0].status.message());
+  CHECK(text ==
+        "list pods: n/b: spec.f:a.f:a.f:a.f:a.f:a.f:a.f:a...: "
+        "nested deeper than 200 levels; the rest is used");
+  CHECK_THAT(std::string(f.reports.all()[1].status.message()), Catch::StartsWith("list pods: n/c"));
+  CHECK_THAT(std::string(f.reports.all()[3].status.message()),
+             Catch::StartsWith("watch pods: n/b: object.spec"));
+}
+
+TEST_CASE("a server that was seen to send bookmarks may not be silent for long") {
+  Fixture f({Answer(200, ListBody(9, ""))},
+            {Watch(EventLine("BOOKMARK", R"({"metadata":{"resourceVersion":"20"}})"), Then::kStay),
+             Watch("", Then::kStay), Watch(EventLine("ADDED", Object("a", 21)), Then::kStay)});
+  f.options.watch_silence = absl::Hours(1);
+  f.options.bookmark_silence = absl::Milliseconds(50);
+  f.Start();
+  REQUIRE(f.words.Wait(3));
+  CHECK(f.words.all() == Words{"begin", "end", "+a@21"});
+  const auto targets = f.Targets("watch=true");
+  REQUIRE(targets.size() >= 3);
+  CHECK_THAT(targets[1], Catch::Contains("resourceVersion=20&"));
+  CHECK_THAT(targets[2], Catch::Contains("resourceVersion=20&"));
+  CHECK(f.list_count == 1);
+}
+
 TEST_CASE("a kind that is not served is asked for again, and counts as empty when told so") {
   Fixture f({Answer(404, "404 page not found"), Answer(404, "404 page not found"),
              Answer(200, ListBody(9, Object("a", 1)))},

@@ -162,5 +162,18 @@ TEST_CASE("a watch over TLS is streamed too") {
   CHECK(ends.all()[0] == absl::StatusCode::kCancelled);
 }
 
+TEST_CASE("a TLS connection has keepalive") {
+  const Certificate pair = SelfSigned("127.0.0.1");
+  ServerContext context(pair);
+  TestServer server(Answer, context.context);
+  Link link(Trusting(server, pair.cert_pem));
+  REQUIRE(SendAndWait(*link.transport, {}).ok());
+  // It stays open, for the next request.
+  const std::vector<int> sockets = SocketsTo(server.port());
+  REQUIRE(sockets.size() == 1);
+  CHECK(OptionOf(sockets[0], SOL_SOCKET, SO_KEEPALIVE) == 1);
+  CHECK(OptionOf(sockets[0], IPPROTO_TCP, TCP_USER_TIMEOUT) == 45000);
+}
+
 }  // namespace
 }  // namespace sluice::kube

@@ -2,8 +2,6 @@
 #include <dirent.h>
 #include <sys/stat.h>
 
-#include <algorithm>
-#include <deque>
 #include <fstream>
 
 #include "kube/line_cutter.h"
@@ -252,6 +250,50 @@ TEST_CASE("a stream that is cut, silent or cancelled ends with a status") {
   CHECK(log->lines.size() == 1);
 }
 
+TEST_CASE("the silence that a stream may keep can be shortened while it is open") {
+  TestServer server([](const TestRequest&, TestConnection& connection) {
+    connection.BeginChunks();
+    connection.Chunk("{}\n");
+    connection.WaitClosed();
+  });
+  Link link(server);
+  auto log = std::make_shared<StreamLog>();
+  const auto handle = OpenStream(*link.transport, log, absl::Hours(1));
+  REQUIRE(log->lines.Wait(1));
+  handle->LimitSilence(absl::Milliseconds(50));
+  REQUIRE(log->ends.Wait(1));
+  CHECK(log->ends.all()[0].status().code() == absl::StatusCode::kDeadlineExceeded);
+  handle->LimitSilence(absl::Milliseconds(1));  // too late to matter
+}
+
+TEST_CASE("each connection has keepalive from its first request on") {
+  TestServer server([](const TestRequest&, TestConnection& connection) {
+    connection.BeginChunks();
+    connection.Chunk("{}\n");
+    connection.WaitClosed();
+  });
+  Link link(server);
+  auto log = std::make_shared<StreamLog>();
+  const auto handle = OpenStream(*link.transport, log);
+  REQUIRE(log->lines.Wait(1));
+  const std::vector<int> sockets = SocketsTo(server.port());
+  REQUIRE(sockets.size() == 1);
+  CHECK(OptionOf(sockets[0], SOL_SOCKET, SO_KEEPALIVE) == 1);
+  CHECK(OptionOf(sockets[0], IPPROTO_TCP, TCP_KEEPIDLE) == 15);
+  CHECK(OptionOf(sockets[0], IPPROTO_TCP, TCP_KEEPINTVL) == 10);
+  CHECK(OptionOf(sockets[0], IPPROTO_TCP, TCP_KEEPCNT) == 3);
+  CHECK(OptionOf(sockets[0], IPPROTO_TCP, TCP_USER_TIMEOUT) == 45000);
+  handle->Cancel();
+  REQUIRE(log->ends.Wait(1));
+}
+
+TEST_CASE("a server that is known by name is reached as well") {
+  TestServer server(
+      [](const TestRequest&, TestConnection& connection) { connection.Respond(200, "{}"); });
+  Link link(Link::ConfigFor("http://localhost:" + std::to_string(server.port())));
+  for (int i = 0; i < 3; ++i) CHECK(SendAndWait(*link.transport, {}).ok());
+}
+
 TEST_CASE("a consumer that waits holds the server back") {
   std::atomic<size_t> sent{0};
   const std::string line = std::string(99999, 'x') + "\n";
@@ -347,81 +389,6 @@ TEST_CASE("a credential that is long in coming holds nobody else up") {
   for (const auto& answer : late.all()) CHECK(answer->code == 200);
   std::remove(gate.c_str());
   std::remove(program.c_str());
-}
-
-// Keeps what it is asked to send until the test answers it.
-struct FakeTransport : Transport {
-  struct Log {
-    std::vector<std::string> sent;
-    std::deque<ResponseCallback> open;
-    void AnswerFirst() {
-      const ResponseCallback done = std::move(open.front());
-      open.pop_front();
-      done(HttpResponse{.code = 200});
-    }
-  };
-  explicit FakeTransport(Log& log_in) : log(log_in) {}
-  void Send(HttpRequest request, ResponseCallback done) override {
-    log.sent.push_back(request.path_and_query);
-    log.open.push_back(std::move(done));
-  }
-  std::shared_ptr<StreamHandle> Stream(HttpRequest, LineCallback, ResponseCallback) override {
-    return nullptr;
-  }
-  std::string server() const override { return "fake"; }
-  Log& log;
-};
-
-TEST_CASE("the gate bounds what is in flight and sends best-effort requests last") {
-  Executor timers("timers");
-  FakeTransport::Log log;
-  std::vector<std::string> ends;
-  {
-    RequestGate gate(std::make_unique<FakeTransport>(log), timers, {.max_in_flight = 2});
-    auto send = [&](const std::string& name, Priority priority) {
-      gate.Send({.path_and_query = name, .priority = priority},
-                [&ends, name](const absl::StatusOr<HttpResponse>& response) {
-                  ends.push_back(name + (response.ok() ? " ok" : " cancelled"));
-                });
-    };
-    send("late1", Priority::kBestEffort);
-    for (const char* name : {"late2", "late3"}) send(name, Priority::kBestEffort);
-    for (const char* name : {"normal1", "normal2"}) send(name, Priority::kNormal);
-    CHECK(log.sent == std::vector<std::string>{"late1", "late2"});
-    send("urgent", Priority::kUrgent);
-    CHECK(log.sent.back() == "urgent");
-    for (int i = 0; i < 3; ++i) log.AnswerFirst();
-    CHECK(log.sent == std::vector<std::string>{"late1", "late2", "urgent", "normal1", "normal2"});
-    log.AnswerFirst();
-    CHECK(log.sent.back() == "late3");
-    send("never", Priority::kNormal);
-    log.AnswerFirst();
-    log.AnswerFirst();
-    CHECK(log.sent.back() == "never");
-    log.AnswerFirst();
-    for (const char* name : {"x", "y", "z"}) send(name, Priority::kNormal);
-    while (!log.open.empty() && ends.size() < 8) log.AnswerFirst();
-    send("left", Priority::kNormal);
-    send("waiting", Priority::kNormal);
-  }
-  CHECK(std::count(ends.begin(), ends.end(), "waiting cancelled") == 1);
-  CHECK(std::count(ends.begin(), ends.end(), "late3 ok") == 1);
-}
-
-TEST_CASE("the gate keeps to the configured rate") {
-  TestServer server(
-      [](const TestRequest&, TestConnection& connection) { connection.Respond(200, "{}"); });
-  TransportOptions options;
-  options.gate.qps = 100;
-  options.gate.burst = 5;
-  Link link(server, options);
-  Box<int> done;
-  const absl::Time start = SteadyNow();
-  for (int i = 0; i < 25; ++i) {
-    link.transport->Send({}, [&](const absl::StatusOr<HttpResponse>&) { done.Add(1); });
-  }
-  REQUIRE(done.Wait(25));
-  CHECK(SteadyNow() - start >= absl::Milliseconds(190));
 }
 
 TEST_CASE("descriptors come back") {
