@@ -131,7 +131,8 @@ absl::StatusOr<bool> LeaderElector::TryAcquireOrRenew() {
     mine.transitions = observed_->transitions;
     const absl::Status renewed = WriteLease(&observed_object_, mine);
     if (renewed.ok()) return true;
-    if (renewed.code() != absl::StatusCode::kAborted) return renewed;
+    // Changed or deleted by somebody: look what is there now.
+    if (!absl::IsAborted(renewed) && !absl::IsNotFound(renewed)) return renewed;
     client_.defaults() = Limits();
   }
   auto current = client_.Get(api::Kind::kLease, options_.lease);
