@@ -312,10 +312,12 @@ class Controller {
                       api::ParseObject));
     }
     router.Post(webhook::kConversionPath,
-                serve::JsonHandler([this](const api::Json& review) -> absl::StatusOr<api::Json> {
-                  return webhook::HandleConversionReview(
-                      review, webhook::ConversionOptionsOf(config_.settings));
-                }),
+                serve::JsonHandler(
+                    [this](const api::Json& review) -> absl::StatusOr<api::Json> {
+                      return webhook::HandleConversionReview(
+                          review, webhook::ConversionOptionsOf(config_.settings));
+                    },
+                    api::ParseObject),
                 size_t{64} << 20);
     serve::ServerOptions options = ServerOptionsFor("webhook", config_.webhook, config_, log_);
     options.certificate = certificate;

@@ -83,8 +83,8 @@ class Router {
 
 // A POST handler for JSON in, JSON out (admission and conversion reviews): 415 for another content
 // type, 400 for text that is not JSON or an InvalidArgument of the function, 500 for its other
-// errors. Admission reviews can be read with api::ParseObject; a conversion has to keep every
-// member.
+// errors. Both can be read with api::ParseObject: of the metadata of a converted object the API
+// server takes labels and annotations only.
 using JsonParser = absl::StatusOr<api::Json> (*)(std::string_view text);
 Handler JsonHandler(std::function<absl::StatusOr<api::Json>(const api::Json&)> function,
                     JsonParser parse = api::ParseJson);
