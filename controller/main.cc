@@ -124,11 +124,15 @@ class Controller {
   int Run() {
     StartKeeper();
     kube::ActionSenderOptions sender_options;
-    // A write that a deposed leader still has in hand must be over before its successor acts: its
-    // lease outlives the renew deadline by this much.
-    const auto& election = config_.file.leader_election;
-    sender_options.call.deadline =
-        std::max(election.lease_duration - election.renew_deadline, absl::Seconds(5));
+    sender_options.call.deadline = absl::Seconds(5);
+    sender_options.call.send_within = absl::Seconds(15);
+    if (const auto& election = config_.file.leader_election; election.leader_elect) {
+      // What is on its way when the lease is lost must be over before a successor acts: the lease
+      // outlives the renew deadline by this much. Nothing more is sent after it.
+      sender_options.call.deadline =
+          std::max(election.lease_duration - election.renew_deadline, absl::Seconds(1));
+      sender_options.may_write = [this] { return elector_ != nullptr && elector_->IsLeader(); };
+    }
     sender_options.try_reply = [this](state::Reply& reply) {
       state::Event event = std::move(reply);
       if (inbox_.TryPush(event)) return true;
@@ -395,13 +399,15 @@ class Controller {
     options.retry_period = election.retry_period;
     kube::LeaderElectorCallbacks callbacks;
     callbacks.on_change = [this](bool leading) {
+      if (!leading) {
+        // Before anything else: nothing more is decided, and nothing that waits is sent.
+        lost_ = !stop_;
+        AskToStop();
+        sender_->Stop(absl::ZeroDuration());
+      }
       log_.Info(leading ? "leading" : "not leading any more");
       metrics_.SetRole(leading ? metrics::ReplicaRole::kLeader : metrics::ReplicaRole::kFollower);
       inbox_.Push(state::LeaderChange{leading});
-      if (!leading && !stop_) {
-        lost_ = true;
-        AskToStop();
-      }
     };
     callbacks.on_error = [this](const absl::Status& status) {
       log_.Warn("lease", {{"error", status}});

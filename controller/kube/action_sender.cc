@@ -34,6 +34,7 @@ struct Pending {
   const bool best_effort;
   const bool deletion;
   const Lane lane;
+  const absl::Time submitted = SteadyNow();
   state::Action action;   // moved out by the one thread that sends it
   bool answered = false;  // guarded by the mutex of the sender
 };
@@ -51,7 +52,9 @@ state::Reply Refusal(uint64_t id, int code, std::string reason, std::string mess
 state::Reply ReplyTo(const Pending& pending, const CallResult& result) {
   if (!result.ok()) {
     const ApiError error = result.error();
-    return Refusal(pending.id, error.code, error.reason, error.message);
+    // As the server would say it: refused before anything was done.
+    const int code = error.code == 0 && error.reason == "NotSent" ? 429 : error.code;
+    return Refusal(pending.id, code, error.reason, error.message);
   }
   state::Reply reply;
   reply.action_id = pending.id;
@@ -126,6 +129,9 @@ struct ActionSender::Core : std::enable_shared_from_this<ActionSender::Core> {
       return;
     }
     CallOptions call = options.call;
+    call.send_within -= SteadyNow() - pending->submitted;
+    // The callback below keeps this alive for as long as it can be asked.
+    call.may_send = [this] { return MayWrite(); };
     call.repeat = write->repeat;
     call.priority = write->request.priority;
     client.CallAsync(std::move(write->request), call,
@@ -136,6 +142,8 @@ struct ActionSender::Core : std::enable_shared_from_this<ActionSender::Core> {
                        self->Finish(pending, std::move(reply));
                      });
   }
+
+  bool MayWrite() const { return !halted && (!options.may_write || options.may_write()); }
 
   void TellVersion(const Pending& pending, const state::Reply& reply) const {
     if (!options.on_version || pending.deletion || !reply.object.IsObject()) return;
@@ -193,6 +201,7 @@ struct ActionSender::Core : std::enable_shared_from_this<ActionSender::Core> {
       while (stats.pending > 0 && SteadyNow() < deadline) {
         drained.WaitWithTimeout(&mutex, deadline - SteadyNow());
       }
+      halted = true;
       for (const auto& [lane, queue] : lanes) {
         for (const PendingPtr& pending : queue) {
           Settle(*pending);
@@ -200,7 +209,9 @@ struct ActionSender::Core : std::enable_shared_from_this<ActionSender::Core> {
         }
       }
       lanes.clear();
+      drained.SignalAll();  // another one may wait in here
     }
+    client.DropRefused();
     for (const uint64_t id : abandoned) {
       Deliver(Refusal(id, 0, "Stopped", "the sender was stopped before the answer came"));
     }
@@ -218,6 +229,7 @@ struct ActionSender::Core : std::enable_shared_from_this<ActionSender::Core> {
   ActionSenderStats stats ABSL_GUARDED_BY(mutex);
   int best_effort_pending ABSL_GUARDED_BY(mutex) = 0;
   bool stopped ABSL_GUARDED_BY(mutex) = false;
+  std::atomic<bool> halted{false};  // nothing is sent any more
   std::atomic<int> undelivered{0};  // replies that the executor has
 };
 

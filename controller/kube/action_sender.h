@@ -5,8 +5,9 @@
 // api_error.h and happens only where repeating is safe. Exactly one Reply per action, on the
 // delivery executor, where it may block, unless try_reply takes it. A reply with code 0 means that
 // no answer came (the write may or may not have happened; reason "Timeout", "ConnectionLost" or
-// "Stopped"). The reply to an Event comes without the object. Best-effort actions beyond the bound
-// are answered with code 429, reason "Dropped", without being sent.
+// "Stopped"). The reply to an Event comes without the object. Code 429 with one of two reasons says
+// that an action was not sent, so that it certainly has not happened: "Dropped", a best-effort
+// action beyond the bound; "NotSent", its turn did not come in time or may_write said no.
 #pragma once
 
 #include <absl/time/time.h>
@@ -23,7 +24,11 @@
 namespace sluice::kube {
 
 struct ActionSenderOptions {
-  CallOptions call = {};  // deadline, attempts; repeat and priority come from the action
+  // Deadline, attempts; repeat and priority come from the action. send_within counts from Submit.
+  CallOptions call = {};
+  // Whether this process may write now: asked right before each attempt goes out, after all waiting
+  // for other requests. From any thread; must not wait.
+  std::function<bool()> may_write = {};
   int max_best_effort_pending = 1000;
   // Tried first with each reply, on the thread that has it: must not wait, and leaves the reply
   // alone where it returns false. While a reply waits for the executor all others do, so that those
@@ -56,7 +61,8 @@ class ActionSender : public state::ActionSink {
   void Submit(state::Action action) override;
 
   // Takes nothing new, waits up to `drain` for what is pending, then answers the rest with code 0,
-  // reason "Stopped". True when everything was drained. Not from the executor's thread. Idempotent.
+  // reason "Stopped", of which nothing is sent any more. True when everything was drained. Not from
+  // the executor's thread. Idempotent.
   bool Stop(absl::Duration drain);
 
   ActionSenderStats stats() const;

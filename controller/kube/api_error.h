@@ -19,7 +19,9 @@ namespace sluice::kube {
 // A refused or failed request. code is 0 when no answer came.
 struct ApiError {
   int code = 0;
-  std::string reason = {};   // Status.reason: "Conflict", "AlreadyExists", "Invalid", ...
+  // Status.reason: "Conflict", "AlreadyExists", "Invalid", ... Without an answer: "Timeout",
+  // "ConnectionLost", "Stopped", or what says that nothing was sent: "NoCredential", "NotSent".
+  std::string reason = {};
   std::string message = {};  // Status.message, or the beginning of a body that is no Status
   absl::Duration retry_after = absl::ZeroDuration();
   bool field_manager_conflict = false;  // server-side apply without force met another owner

@@ -161,8 +161,10 @@ struct Client::Attempt {
   CallOptions options;
   std::function<void(CallResult)> done;
   absl::Time deadline;
+  absl::Time send_by;
   Backoff backoff;
   int attempts = 0;
+  std::optional<CallResult> before = {};  // what the attempt before this one came to
 };
 
 Client::Client(Transport& transport, Executor& timers, ClientOptions options)
@@ -170,8 +172,9 @@ Client::Client(Transport& transport, Executor& timers, ClientOptions options)
 
 void Client::CallAsync(HttpRequest request, const CallOptions& options,
                        std::function<void(CallResult)> done) {
+  const absl::Time now = SteadyNow();
   Send(std::make_shared<Attempt>(Attempt{*this, std::move(request), options, std::move(done),
-                                         SteadyNow() + options.deadline,
+                                         now + options.deadline, now + options.send_within,
                                          Backoff(options_.backoff)}));
 }
 
@@ -179,6 +182,8 @@ void Client::Send(std::shared_ptr<Attempt> attempt) {
   ++attempt->attempts;
   HttpRequest request = attempt->request;
   request.priority = attempt->options.priority;
+  request.send_by = attempt->send_by;
+  request.may_send = attempt->options.may_send;
   // Never zero: the first attempt is made even when the caller is late already.
   request.timeout = std::clamp(attempt->deadline - SteadyNow(), absl::Milliseconds(1),
                                attempt->options.attempt_timeout);
@@ -190,6 +195,11 @@ void Client::Send(std::shared_ptr<Attempt> attempt) {
 
 void Client::OnResponse(std::shared_ptr<Attempt> attempt, absl::StatusOr<HttpResponse> response) {
   CallResult result{std::move(response), attempt->attempts};
+  if (absl::IsAborted(result.response.status()) && attempt->before) {
+    // This attempt was not made, and what the one before did is as uncertain as it was.
+    attempt->done(*std::move(attempt->before));
+    return;
+  }
   if (!result.ok() && attempt->attempts < attempt->options.max_attempts) {
     const ApiError error = result.error();
     const Advice advice = AdviceFor(error, attempt->options.repeat);
@@ -203,6 +213,7 @@ void Client::OnResponse(std::shared_ptr<Attempt> attempt, absl::StatusOr<HttpRes
       wait = attempt->backoff.Next();
     }
     if (advice != Advice::kGiveUp && SteadyNow() + wait < attempt->deadline) {
+      attempt->before = std::move(result);
       attempt->client.timers_->PostAfter(wait, [attempt] { Send(attempt); });
       return;
     }

@@ -30,10 +30,14 @@ namespace sluice::kube {
 
 struct CallOptions {
   Repeat repeat = Repeat::kSafe;
-  absl::Duration deadline = absl::Seconds(30);  // all attempts and the waits between them
-  absl::Duration attempt_timeout = absl::Seconds(15);
+  absl::Duration deadline = absl::Seconds(30);         // all attempts and the waits between them
+  absl::Duration attempt_timeout = absl::Seconds(15);  // of one, from when it is sent
+  // After the call. What waits for its turn for longer, behind other requests, is not sent: reason
+  // "NotSent", unless an attempt before it may have done something.
+  absl::Duration send_within = absl::Seconds(30);
   int max_attempts = 5;
   Priority priority = Priority::kNormal;
+  std::function<bool()> may_send = {};  // as in HttpRequest, asked before each attempt
 };
 
 // The last answer, after repetitions.
@@ -94,6 +98,9 @@ class Client {
   absl::Status Delete(api::Kind kind, const ObjectKey& key, const api::Json& delete_options = {});
   // GET of any path ("/version", "/apis/batch/v1").
   absl::StatusOr<api::Json> GetPath(const std::string& path_and_query);
+
+  // As Transport::DropRefused.
+  void DropRefused() { transport_->DropRefused(); }
 
   // Defaults of the synchronous helpers.
   CallOptions& defaults() { return defaults_; }

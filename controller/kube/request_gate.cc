@@ -7,6 +7,20 @@
 #include "base/status.h"
 
 namespace sluice::kube {
+namespace {
+
+// Why the request may not be sent any more, or OK.
+absl::Status MaySend(const HttpRequest& request) {
+  if (SteadyNow() >= request.send_by) {
+    return absl::AbortedError("not sent: its turn did not come in time");
+  }
+  if (request.may_send && !request.may_send()) {
+    return absl::AbortedError("not sent: this process may not write any more");
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
 
 struct RequestGate::Core : std::enable_shared_from_this<RequestGate::Core> {
   struct Waiting {
@@ -22,7 +36,7 @@ struct RequestGate::Core : std::enable_shared_from_this<RequestGate::Core> {
     refilled_at = SteadyNow();
   }
 
-  // The next request that may go now, in order of priority.
+  // The next request whose turn it is, in order of priority.
   bool TakeNext(Waiting& next) {
     absl::MutexLock lock(&mutex);
     if (closed || in_flight >= options.max_in_flight) return false;
@@ -36,6 +50,46 @@ struct RequestGate::Core : std::enable_shared_from_this<RequestGate::Core> {
       return true;
     }
     return false;
+  }
+
+  // Takes out what may not be sent any more and answers it; looks again when the time of another
+  // one passes.
+  void Drop() {
+    std::vector<std::pair<ResponseCallback, absl::Status>> dropped;
+    {
+      absl::MutexLock lock(&mutex);
+      absl::Time next = absl::InfiniteFuture();
+      for (auto& queue : queues) {
+        std::deque<Waiting> kept;
+        for (Waiting& waiting : queue) {
+          absl::Status status = MaySend(waiting.request);
+          if (status.ok()) {
+            next = std::min(next, waiting.request.send_by);
+            kept.push_back(std::move(waiting));
+          } else {
+            dropped.emplace_back(std::move(waiting.done), std::move(status));
+          }
+        }
+        queue = std::move(kept);
+      }
+      LookAt(next);
+    }
+    for (auto& [done, status] : dropped) done(std::move(status));
+  }
+
+  // One timer for all: those that come later have, as a rule, more time.
+  void LookAt(absl::Time time) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex) {
+    if (time >= look_at) return;
+    look_at = time;
+    timers.PostAfter(time - SteadyNow(), [self = weak_from_this(), time] {
+      const std::shared_ptr<Core> core = self.lock();
+      if (core == nullptr) return;
+      {
+        absl::MutexLock lock(&core->mutex);
+        if (core->look_at == time) core->look_at = absl::InfiniteFuture();
+      }
+      core->Drop();
+    });
   }
 
   bool TakeToken() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex) {
@@ -66,6 +120,15 @@ struct RequestGate::Core : std::enable_shared_from_this<RequestGate::Core> {
   void Pump() {
     Waiting next;
     while (TakeNext(next)) {
+      if (absl::Status status = MaySend(next.request); !status.ok()) {
+        {
+          absl::MutexLock lock(&mutex);
+          --in_flight;
+          if (--sending == 0) idle.SignalAll();
+        }
+        next.done(std::move(status));
+        continue;
+      }
       inner->Send(std::move(next.request), [self = shared_from_this(), done = std::move(next.done)](
                                                absl::StatusOr<HttpResponse> response) {
         {
@@ -92,6 +155,7 @@ struct RequestGate::Core : std::enable_shared_from_this<RequestGate::Core> {
   double tokens ABSL_GUARDED_BY(mutex) = 0;
   absl::Time refilled_at ABSL_GUARDED_BY(mutex);
   bool refill_scheduled ABSL_GUARDED_BY(mutex) = false;
+  absl::Time look_at ABSL_GUARDED_BY(mutex) = absl::InfiniteFuture();
   bool closed ABSL_GUARDED_BY(mutex) = false;
 };
 
@@ -127,11 +191,14 @@ void RequestGate::Send(HttpRequest request, ResponseCallback done) {
       core_->timers.Post([done] { done(absl::CancelledError("the transport is shut down")); });
       return;
     }
+    core_->LookAt(request.send_by);
     const size_t queue = request.priority == Priority::kBestEffort ? 1 : 0;
     core_->queues[queue].push_back({std::move(request), std::move(done)});
   }
   core_->Pump();
 }
+
+void RequestGate::DropRefused() { core_->Drop(); }
 
 std::shared_ptr<StreamHandle> RequestGate::Stream(HttpRequest request, LineCallback on_line,
                                                   ResponseCallback on_end) {

@@ -2,7 +2,8 @@
 //
 // At most max_in_flight requests of Send run (urgent ones are neither held nor counted, streams
 // have no bound); those that wait go by priority, then in order. An optional rate limit (token
-// bucket) applies to the same requests. Thread-safe, never blocks.
+// bucket) applies to the same requests. Each of them is asked whether it may still be sent right
+// before it is; one whose time passes while it waits is answered then. Thread-safe, never blocks.
 #pragma once
 
 #include <absl/base/thread_annotations.h>
@@ -33,6 +34,7 @@ class RequestGate : public Transport {
   ~RequestGate() override;
 
   void Send(HttpRequest request, ResponseCallback done) override;
+  void DropRefused() override;
   std::shared_ptr<StreamHandle> Stream(HttpRequest request, LineCallback on_line,
                                        ResponseCallback on_end) override;
   std::string server() const override;

@@ -7,7 +7,8 @@
 // order, and may block; while they do the socket is not read (back-pressure). Errors: an answer of
 // the server, whatever its code, is a value. A Status means that there was none: DeadlineExceeded
 // (no answer in time), Cancelled (the stream was cancelled, the transport is being destroyed),
-// Unavailable (no connection, or it was lost), Unauthenticated (no usable credential).
+// Unavailable (no connection, or it was lost), Unauthenticated (no usable credential), Aborted (the
+// request may not be sent any more, and certainly was not).
 #pragma once
 
 #include <absl/status/statusor.h>
@@ -37,6 +38,11 @@ struct HttpRequest {
   // Stream: the longest silence that is accepted, before and between bytes.
   absl::Duration timeout = absl::Seconds(30);
   Priority priority = Priority::kNormal;
+  // Send only, and not for kUrgent. A request that waits for its turn is answered with Aborted when
+  // that has not come at this instant (of SteadyNow), or when may_send, asked right before it would
+  // be sent, says no. may_send is called from any thread and must not wait.
+  absl::Time send_by = absl::InfiniteFuture();
+  std::function<bool()> may_send = {};
 };
 
 struct HttpResponse {
@@ -58,15 +64,17 @@ class StreamHandle {
   virtual ~StreamHandle() = default;
   // Closes the connection. on_end still comes, lines that are on their way may come before it.
   virtual void Cancel() = 0;
+  // From now on this is the longest silence that is accepted.
+  virtual void LimitSilence(absl::Duration silence) = 0;
 };
 
 class Transport {
  public:
   virtual ~Transport() = default;
 
-  // From now on this is the longest silence that is accepted.
-  virtual void LimitSilence(absl::Duration silence) = 0;
   virtual void Send(HttpRequest request, ResponseCallback done) = 0;
+  // Answers at once what waits for its turn and may not be sent any more.
+  virtual void DropRefused() {}
 
   // on_line gets each complete line of a 200 answer without its end-of-line; an empty line and an
   // unfinished last one are dropped. on_end is called exactly once, after the last line: with the

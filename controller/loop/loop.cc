@@ -73,6 +73,7 @@ void RunLoop(reconcile::Operator& op, state::EventSource& source, const Clock& c
       event = taken + 1 < kMaxBatch ? source.Next(absl::InfinitePast()) : std::nullopt;
     }
     if (taken == kMaxBatch) last_batch = absl::InfinitePast();  // there is more already
+    if (hooks.stop()) return;  // nothing is decided any more, least of all without the lease
     now = clock.Now();
     if (hooks.on_run && (taken > 0 || op.NextDue(now) <= now)) hooks.on_run(now);
     op.Run(now);

@@ -23,7 +23,7 @@ struct LoopHooks {
   // After each batch, on the loop's thread, with the time that the Operator's work took; may be
   // empty.
   std::function<void(const reconcile::Operator&, absl::Time, absl::Duration)> after_batch;
-  // Whether to end; asked after each batch.
+  // Whether to end; asked after each batch, and before its events are worked on.
   std::function<bool()> stop;
   // The longest wait between two calls of after_batch.
   absl::Duration heartbeat = absl::Milliseconds(200);

@@ -258,6 +258,21 @@ TEST_CASE("the client repeats what the table allows and no more") {
   }
 }
 
+TEST_CASE("an attempt that is not made leaves the answer to the one before") {
+  TestServer server(
+      [](const TestRequest&, TestConnection& connection) { connection.Respond(500, "boom"); });
+  Link link(server);
+  Client client = link.MakeClient();
+  std::atomic<int> allowed{GENERATE(0, 1, 2)};
+  const int attempts = allowed;
+  CallOptions options;
+  options.may_send = [&] { return --allowed >= 0; };
+  const CallResult result = client.Call({}, options);
+  CHECK(result.error().code == (attempts == 0 ? 0 : 500));
+  CHECK(result.error().reason == (attempts == 0 ? "NotSent" : ""));
+  CHECK(server.requests().size() == static_cast<size_t>(attempts));
+}
+
 // ---- the sender ----
 
 state::Action Patch(uint64_t id, const std::string& name, bool best_effort = false) {
@@ -488,6 +503,61 @@ TEST_CASE("stopping drains what it can and answers the rest") {
     CHECK(replies[i].reason == "Stopped");
   }
   CHECK(f.sender.stats().pending == 0);
+}
+
+TEST_CASE("who may not write sends nothing, and the reply says that it was not sent") {
+  std::atomic<bool> leading{false};
+  ActionSenderOptions options;
+  options.may_write = [&] { return leading.load(); };
+  SECTION("not the leader") {}
+  SECTION("its turn comes too late") {
+    leading = true;
+    options.call.send_within = absl::ZeroDuration();
+  }
+  SenderFixture f(
+      [](const TestRequest&, TestConnection& connection) { connection.Respond(200, "{}"); },
+      options);
+  f.sender.Submit(Patch(1, "a"));
+  f.sender.Submit(Patch(2, "a"));
+  REQUIRE(f.replies.Wait(2));
+  for (const state::Reply& reply : f.replies.all()) {
+    CHECK(reply.code == 429);
+    CHECK(reply.reason == "NotSent");
+    CHECK_THAT(reply.message, Catch::Contains("not sent"));
+  }
+  CHECK(f.server.requests().empty());
+  if (leading) return;
+  leading = true;
+  f.sender.Submit(Patch(3, "a"));
+  REQUIRE(f.replies.Wait(3));
+  CHECK(f.replies.all()[2].ok());
+}
+
+TEST_CASE("of what waits for its turn nothing is sent once the sender is stopped") {
+  Gate gate;
+  TestServer server([&](const TestRequest& request, TestConnection& connection) {
+    if (request.Has("slow")) gate.Wait();
+    connection.Respond(200, "{}");
+  });
+  TransportOptions narrow;
+  narrow.gate.max_in_flight = 1;
+  Link link(server, narrow);
+  Box<state::Reply> replies;
+  ActionSender sender(link.MakeClient(), link.delivery, {},
+                      [&](state::Reply reply) { replies.Add(std::move(reply)); });
+  sender.Submit(Patch(1, "slow"));
+  for (uint64_t id = 2; id < 10; ++id) sender.Submit(Patch(id, "w" + std::to_string(id)));
+  CHECK_FALSE(sender.Stop(absl::ZeroDuration()));
+  REQUIRE(replies.Wait(9));
+  gate.Open();
+  // Comes after all that waited.
+  HttpRequest last;
+  last.path_and_query = "/last";
+  REQUIRE(SendAndWait(*link.transport, last).ok());
+  REQUIRE(server.requests().size() == 2);
+  CHECK(server.requests()[0].Has("slow"));
+  CHECK(server.requests()[1].Has("/last"));
+  CHECK(replies.size() == 9);
 }
 
 }  // namespace

@@ -203,6 +203,34 @@ TEST_CASE("events that come soon after a batch are gathered, later ones are not"
   CHECK(pauses == std::vector<absl::Duration>{absl::Milliseconds(6)});
 }
 
+TEST_CASE("nothing is decided once the loop is asked to end, whatever it has just taken in") {
+  struct Counter : public state::ActionSink {
+    void Submit(state::Action) override { ++writes; }
+    int writes = 0;
+  };
+  for (const bool ends : {true, false}) {
+    Counter sink;
+    reconcile::Operator op(state::Settings{}, {}, sink, nullptr);
+    Inbox inbox(1000);
+    for (state::Event& event : SmallStream()) inbox.Push(std::move(event));
+    FixedClock clock;
+    bool asked = false;
+    int batches = 0;
+    LoopHooks hooks;
+    hooks.on_event = [&](const state::Event& event, absl::Time) {
+      if (ends && std::holds_alternative<state::LeaderChange>(event)) asked = true;
+    };
+    hooks.after_batch = [&](const reconcile::Operator&, absl::Time, absl::Duration) {
+      ++batches;
+      asked = true;
+    };
+    hooks.stop = [&] { return asked; };
+    RunLoop(op, inbox, clock, hooks);
+    CHECK(batches == (ends ? 0 : 1));
+    CHECK((sink.writes == 0) == ends);
+  }
+}
+
 TEST_CASE("the inbox keeps order, holds its bound and ends when closed") {
   Inbox inbox(2);
   CHECK(inbox.Push(state::LeaderChange{true}));
