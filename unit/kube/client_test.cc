@@ -206,6 +206,8 @@ TEST_CASE("the client repeats what the table allows and no more") {
       connection.Respond(503, StatusBody(503, "ServiceUnavailable", "starting"));
     } else if (mode == "throttled" && call == 1) {
       connection.Respond(429, StatusBody(429, "TooManyRequests", "slow"), "Retry-After: 1\r\n");
+    } else if (mode == "full") {
+      connection.Respond(429, StatusBody(429, "TooManyRequests", "slow"), "Retry-After: 60\r\n");
     } else if (mode == "conflict") {
       connection.Respond(409, StatusBody(409, "Conflict", "changed"));
     } else if (mode == "down") {
@@ -229,6 +231,11 @@ TEST_CASE("the client repeats what the table allows and no more") {
     CHECK(client.Delete(api::Kind::kWorkload, key).ok());
     CHECK(SteadyNow() - start >= absl::Seconds(1));
     CHECK(calls == 2);
+  }
+  SECTION("told to wait for longer than it has time, it does not try again") {
+    mode = "full";
+    CHECK(ApiErrorOf(client.Delete(api::Kind::kWorkload, key)).retry_after == absl::Seconds(60));
+    CHECK(calls == 1);
   }
   SECTION("a conflict about a version is for the caller") {
     mode = "conflict";
