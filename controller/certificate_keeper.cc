@@ -114,16 +114,19 @@ absl::StatusOr<serve::ServingCertificate> CertificateKeeper::Load() {
   return served_;
 }
 
-void CertificateKeeper::Start(OnCertificate on_certificate) {
+void CertificateKeeper::Start(OnCertificate on_certificate, std::function<void()> each_round) {
   on_certificate_ = std::move(on_certificate);
+  each_round_ = std::move(each_round);
   thread_ = std::thread([this] { Run(); });
 }
 
+void CertificateKeeper::AskToStop() {
+  absl::MutexLock lock(&mutex_);
+  stopping_ = true;
+}
+
 void CertificateKeeper::Stop() {
-  {
-    absl::MutexLock lock(&mutex_);
-    stopping_ = true;
-  }
+  AskToStop();
   if (thread_.joinable()) thread_.join();
 }
 
@@ -135,6 +138,7 @@ bool CertificateKeeper::Stopping() {
 void CertificateKeeper::Run() {
   while (true) {
     Refresh();
+    each_round_();
     absl::MutexLock lock(&mutex_);
     if (mutex_.AwaitWithTimeout(absl::Condition(&stopping_), options_.interval)) return;
   }

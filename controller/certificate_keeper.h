@@ -40,8 +40,11 @@ class CertificateKeeper {
 
   // The first certificate; blocks on the API server. The files' errors are InvalidArgument.
   absl::StatusOr<serve::ServingCertificate> Load();
-  // Goes on in the background; changed certificates are given to the callback.
-  void Start(OnCertificate on_certificate);
+  // Goes on in the background; changed certificates are given to the callback. `each_round` is
+  // called on the same thread, for other files that have to be looked at.
+  void Start(OnCertificate on_certificate, std::function<void()> each_round);
+  // Nothing new is begun. Does not wait.
+  void AskToStop();
   void Stop();
 
  private:
@@ -58,6 +61,7 @@ class CertificateKeeper {
   std::unique_ptr<serve::CertificateManager> manager_;
   std::unique_ptr<serve::FileCertificateSource> files_;
   OnCertificate on_certificate_;
+  std::function<void()> each_round_;
   serve::ServingCertificate served_;
   std::string complaint_;  // the last one logged
   absl::Mutex mutex_;

@@ -379,10 +379,14 @@ class Controller {
   }
 
   void StartKeeper() {
-    keeper_->Start([this](const serve::ServingCertificate& certificate) {
-      const absl::Status set = webhook_server_->SetCertificate(certificate);
-      if (!set.ok()) log_.Error("new certificate refused", {{"error", set}});
-    });
+    keeper_->Start(
+        [this](const serve::ServingCertificate& certificate) {
+          const absl::Status set = webhook_server_->SetCertificate(certificate);
+          if (!set.ok()) log_.Error("new certificate refused", {{"error", set}});
+        },
+        [this] {
+          if (visibility_server_ != nullptr) visibility_server_->LookForCertificate();
+        });
   }
 
   void StartElection() {

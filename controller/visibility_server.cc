@@ -2,9 +2,6 @@
 
 #include <absl/time/clock.h>
 
-#include <filesystem>
-#include <fstream>
-#include <sstream>
 #include <utility>
 
 #include "base/status.h"
@@ -17,27 +14,6 @@ constexpr absl::Duration kTrustInterval = absl::Minutes(1);
 constexpr absl::Duration kTrustRetry = absl::Seconds(3);
 // Where others put certificates for this server when they are not made here.
 constexpr char kCertificateDirectory[] = "/visibility";
-
-absl::StatusOr<std::string> ReadFile(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  std::stringstream text;
-  if (!file || !(text << file.rdbuf())) return InvalidArgument("{}: cannot be read", path);
-  return text.str();
-}
-
-absl::StatusOr<serve::ServingCertificate> CertificateFor(const config::Config& config) {
-  const bool internal = config.file.internal_cert_management.enable.value_or(true);
-  // The API server does not have to know the certificate, so a missing one is no reason to fail.
-  if (internal || !std::filesystem::exists(std::string(kCertificateDirectory) + "/tls.crt")) {
-    return serve::SelfSigned({"localhost", "127.0.0.1", "sluice-visibility"}, absl::Now(),
-                             serve::kDefaultLeafLifetime);
-  }
-  serve::ServingCertificate certificate;
-  const std::string directory = kCertificateDirectory;
-  ASSIGN_OR_RETURN(certificate.cert_pem, ReadFile(directory + "/tls.crt"));
-  ASSIGN_OR_RETURN(certificate.key_pem, ReadFile(directory + "/tls.key"));
-  return certificate;
-}
 
 // Questions to the API server that nobody waits for.
 serve::AccessReviewer::Post PostTo(kube::Client client) {
@@ -103,12 +79,19 @@ absl::StatusOr<std::unique_ptr<VisibilityServer>> VisibilityServer::Start(
     kube::Client client, kube::Executor& timers, const config::Config& config,
     serve::ServerOptions options, serve::VisibilityOptions api, loop::Log log) {
   std::unique_ptr<VisibilityServer> result(new VisibilityServer);
-  result->trust_ = std::make_shared<Trust>(client, timers, std::move(log));
+  result->trust_ = std::make_shared<Trust>(client, timers, log);
   api.trust = [trust = result->trust_] { return trust->trusted.Load(); };
   api.now = [] { return absl::Now(); };
   api.access = std::make_shared<serve::AccessReviewer>(PostTo(client), api.now);
-  absl::StatusOr<serve::ServingCertificate> certificate = CertificateFor(config);
+  absl::StatusOr<serve::ServingCertificate> certificate = serve::SelfSigned(
+      {"localhost", "127.0.0.1", "sluice-visibility"}, absl::Now(), serve::kDefaultLeafLifetime);
   if (!certificate.ok()) return Annotate(certificate.status(), options.name);
+  if (!config.file.internal_cert_management.enable.value_or(true)) {
+    result->files_.emplace(kCertificateDirectory, [log](const absl::Status& status) {
+      log.Warn("visibility: certificate", {{"error", status}});
+    });
+    *certificate = result->files_->First(*certificate);
+  }
   options.certificate = *std::move(certificate);
   options.tls_options.ask_for_client_certificate = true;
   serve::Router router;
@@ -116,6 +99,12 @@ absl::StatusOr<std::unique_ptr<VisibilityServer>> VisibilityServer::Start(
   ASSIGN_OR_RETURN(result->server_, serve::Server::Start(std::move(options), std::move(router)));
   result->trust_->Read();
   return result;
+}
+
+void VisibilityServer::LookForCertificate() {
+  if (!files_) return;
+  files_->Look(
+      [this](const serve::ServingCertificate& next) { return server_->SetCertificate(next); });
 }
 
 void VisibilityServer::Stop() { server_->Stop(absl::ZeroDuration()); }

@@ -1,15 +1,12 @@
 #include "serve/certificate_manager.h"
 
-#include <unistd.h>
-
-#include <cstdlib>
 #include <filesystem>
-#include <fstream>
 #include <functional>
 
 #include "base/status.h"
 #include "base/time.h"
 #include "unit/catch.h"
+#include "unit/serve/temporary_directory.h"
 
 namespace sluice::serve {
 namespace {
@@ -231,25 +228,6 @@ TEST_CASE("an unconfirmed CA is used when the old leaf is about to end") {
   CHECK(last->cert_pem != first->cert_pem);
   CheckServes(*last);
 }
-
-class TemporaryDirectory {
- public:
-  TemporaryDirectory() {
-    std::string pattern = (std::filesystem::temp_directory_path() / "sluice-XXXXXX").string();
-    path_ = mkdtemp(pattern.data());
-  }
-  ~TemporaryDirectory() { std::filesystem::remove_all(path_); }
-  const std::string& path() const { return path_; }
-
-  void Write(const std::string& name, const std::string& content) const {
-    // By renaming, so that the file's identity changes even within a clock tick.
-    std::ofstream(path_ + "/new") << content;
-    std::filesystem::rename(path_ + "/new", path_ + "/" + name);
-  }
-
- private:
-  std::string path_;
-};
 
 TEST_CASE("certificate files are read again when they change") {
   const TemporaryDirectory directory;
