@@ -40,6 +40,11 @@ constexpr int kMistake = 2;
 constexpr int kFailed = 1;
 // Events in memory between the sockets and the loop; an object is some ten kilobytes there.
 constexpr size_t kInboxCapacity = 1000;
+// A conversion has one object, of which etcd takes no more than 1.5 MiB.
+constexpr size_t kConversionLimit = size_t{16} << 20;
+// What bodies of the webhooks may hold together. One thread serves them, so one at a time is
+// parsed.
+constexpr size_t kWebhookBodies = size_t{64} << 20;
 // A fraction of what a write to a busy API server takes.
 constexpr absl::Duration kGather = absl::Milliseconds(10);
 constexpr absl::Duration kTrimInterval = absl::Minutes(1);
@@ -322,9 +327,10 @@ class Controller {
                           review, webhook::ConversionOptionsOf(config_.settings));
                     },
                     api::ParseObject),
-                size_t{64} << 20);
+                kConversionLimit);
     serve::ServerOptions options = ServerOptionsFor("webhook", config_.webhook, config_, log_);
     options.certificate = certificate;
+    options.body_budget = kWebhookBodies;
     return StartServer(std::move(options), std::move(router), webhook_server_);
   }
 

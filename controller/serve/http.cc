@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "api/json_bound.h"
 #include "base/check.h"
 
 namespace sluice::serve {
@@ -20,6 +21,8 @@ int HttpStatusOf(const absl::Status& status) {
       return 400;
     case absl::StatusCode::kNotFound:
       return 404;
+    case absl::StatusCode::kOutOfRange:
+      return 413;
     case absl::StatusCode::kUnavailable:
       return 503;
     default:
@@ -116,6 +119,14 @@ size_t Router::MaxBodyLimit(size_t fallback) const {
   return limit;
 }
 
+absl::StatusOr<api::Json> ParseBounded(std::string_view text, JsonParser parse) {
+  // A value is two characters at least, so short texts need no second look.
+  if (text.size() / 2 > kMaxReviewValues && api::MostJsonValues(text) > kMaxReviewValues) {
+    return absl::OutOfRangeError(fmt::format("more than {} JSON values", kMaxReviewValues));
+  }
+  return parse(text);
+}
+
 Handler JsonHandler(std::function<absl::StatusOr<api::Json>(const api::Json&)> function,
                     JsonParser parse) {
   return [function = std::move(function), parse](const Request& request) {
@@ -125,9 +136,10 @@ Handler JsonHandler(std::function<absl::StatusOr<api::Json>(const api::Json&)> f
       return Response::Text(415,
                             fmt::format("content type \"{}\" is not application/json\n", type));
     }
-    absl::StatusOr<api::Json> input = parse(request.body);
+    absl::StatusOr<api::Json> input = ParseBounded(request.body, parse);
     if (!input.ok()) {
-      return Response::Text(400, fmt::format("body: {}\n", std::string(input.status().message())));
+      return Response::Text(HttpStatusOf(input.status()),
+                            fmt::format("body: {}\n", std::string(input.status().message())));
     }
     absl::StatusOr<api::Json> output = function(*input);
     if (!output.ok()) {

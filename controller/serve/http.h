@@ -81,11 +81,18 @@ class Router {
   LateHandler otherwise_;
 };
 
-// A POST handler for JSON in, JSON out (admission and conversion reviews): 415 for another content
-// type, 400 for text that is not JSON or an InvalidArgument of the function, 500 for its other
-// errors. Both can be read with api::ParseObject: of the metadata of a converted object the API
-// server takes labels and annotations only.
+// An object of the greatest size that etcd takes (1.5 MiB), in the old and the new form, has fewer
+// JSON values than this; parsed they take some tens of megabytes.
+inline constexpr size_t kMaxReviewValues = 500'000;
+
 using JsonParser = absl::StatusOr<api::Json> (*)(std::string_view text);
+// OutOfRange for a text that may have more than kMaxReviewValues values; it is not parsed.
+absl::StatusOr<api::Json> ParseBounded(std::string_view text, JsonParser parse);
+
+// A POST handler for JSON in, JSON out (admission and conversion reviews): 415 for another content
+// type, 400 for text that is not JSON or an InvalidArgument of the function, 413 for too many
+// values, 500 for other errors of the function. Both reviews can be read with api::ParseObject: of
+// the metadata of a converted object the API server takes labels and annotations only.
 Handler JsonHandler(std::function<absl::StatusOr<api::Json>(const api::Json&)> function,
                     JsonParser parse = api::ParseJson);
 

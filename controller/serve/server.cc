@@ -54,7 +54,9 @@ class Server::Impl {
   uint16_t port() const { return port_; }
   ServerStats stats() {
     const std::lock_guard<std::mutex> lock(host_.mutex);
-    return host_.stats;
+    ServerStats stats = host_.stats;
+    stats.body_bytes = host_.body_bytes;
+    return stats;
   }
 
  private:
@@ -64,7 +66,7 @@ class Server::Impl {
   bool Full();
   void MakeRoom();
   void SessionEnded();
-  void CloseSessions(bool force);
+  void CloseSessions(Session::CloseIf condition);
   bool WaitForSessions(std::chrono::nanoseconds limit);
   std::shared_ptr<asio::ssl::context> tls();
 
@@ -168,23 +170,33 @@ void Server::Impl::Accepted(tcp::socket socket) {
 }
 
 void Server::Impl::MakeRoom() {
-  std::shared_ptr<Session> oldest;
-  std::chrono::steady_clock::time_point oldest_since;
+  using Waiting = Session::Waiting;
+  std::shared_ptr<Session> chosen;
+  Waiting of_chosen;
   std::vector<std::shared_ptr<Session>> kept;  // so that none ends while the mutex is held
+  const auto patient_until =
+      std::chrono::steady_clock::now() - absl::ToChronoNanoseconds(host_.options.patience);
+  const auto rank = [&](const Waiting& waiting) {
+    if (waiting.idle) return 1;
+    return waiting.since <= patient_until ? 0 : 2;
+  };
   {
     const std::lock_guard<std::mutex> lock(host_.mutex);
     for (const std::weak_ptr<Session>& entry : host_.sessions) {
       std::shared_ptr<Session> session = entry.lock();
       if (session == nullptr) continue;
-      const auto since = session->IdleSince();
-      if (since.has_value() && (oldest == nullptr || *since < oldest_since)) {
-        oldest = session;
-        oldest_since = *since;
+      const std::optional<Waiting> waiting = session->WaitsFor();
+      if (waiting.has_value() &&
+          (chosen == nullptr || std::pair(rank(*waiting), waiting->since) <
+                                    std::pair(rank(of_chosen), of_chosen.since))) {
+        chosen = session;
+        of_chosen = *waiting;
       }
       kept.push_back(std::move(session));
     }
   }
-  if (oldest != nullptr) oldest->Close(false);
+  if (chosen == nullptr) return;
+  chosen->Close(of_chosen.idle ? Session::CloseIf::kIdle : Session::CloseIf::kUnserved);
 }
 
 void Server::Impl::SessionEnded() {
@@ -192,7 +204,7 @@ void Server::Impl::SessionEnded() {
   asio::post(accept_strand_, [this] { pause_.cancel(); });
 }
 
-void Server::Impl::CloseSessions(bool force) {
+void Server::Impl::CloseSessions(Session::CloseIf condition) {
   std::vector<std::shared_ptr<Session>> sessions;
   {
     const std::lock_guard<std::mutex> lock(host_.mutex);
@@ -200,7 +212,7 @@ void Server::Impl::CloseSessions(bool force) {
       if (auto session = entry.lock()) sessions.push_back(std::move(session));
     }
   }
-  for (const auto& session : sessions) session->Close(force);
+  for (const auto& session : sessions) session->Close(condition);
 }
 
 bool Server::Impl::WaitForSessions(std::chrono::nanoseconds limit) {
@@ -217,9 +229,9 @@ void Server::Impl::Stop(absl::Duration drain) {
     acceptor_.close(ignored);
     pause_.cancel();
   });
-  CloseSessions(false);
+  CloseSessions(Session::CloseIf::kIdle);
   if (!WaitForSessions(absl::ToChronoNanoseconds(drain))) {
-    CloseSessions(true);
+    CloseSessions(Session::CloseIf::kAlways);
     WaitForSessions(kForcedClose);
   }
   context_.stop();

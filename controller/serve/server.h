@@ -8,8 +8,9 @@
 // limit: handshake, header, body, response, and idle time between requests.
 //
 // What clients see: 404 for an unknown path, 405 with Allow for a wrong method, 400 for text that
-// is not HTTP, 413 and 431 for a body or header over the limit, 500 when a handler throws. A
-// connection that misses a deadline is closed without an answer.
+// is not HTTP, 413 and 431 for a body or header over the limit, 500 when a handler throws, 503 when
+// other bodies hold the memory that is there for them. A connection that misses a deadline is
+// closed without an answer.
 //
 //   Router router;
 //   router.Post("/mutate-batch-v1-job", handler);
@@ -23,6 +24,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <string>
@@ -57,7 +59,7 @@ struct ServerOptions {
   std::optional<ServingCertificate> certificate;  // required with tls
   TlsOptions tls_options;
 
-  absl::Duration handshake_timeout = absl::Seconds(10);
+  absl::Duration handshake_timeout = absl::Seconds(5);
   absl::Duration header_timeout = absl::Seconds(10);
   absl::Duration body_timeout = absl::Seconds(10);
   absl::Duration write_timeout = absl::Seconds(10);
@@ -72,9 +74,18 @@ struct ServerOptions {
   // per request. Routes may set a limit of their own.
   size_t body_limit = size_t{7} << 20;
   size_t header_limit = size_t{64} << 10;
-  // When this many connections are open, the one that is idle for the longest time makes room for a
-  // new one; when none is idle, new ones wait in the listen queue.
+  // How much memory all bodies together may hold, of requests from their first byte until they are
+  // handled and of answers until they are sent. The first kFreeBody bytes of each do not count, so
+  // that ordinary requests are served whatever others hold. Above it clients get 503.
+  size_t body_budget = std::numeric_limits<size_t>::max();
+  static constexpr size_t kFreeBody = size_t{128} << 10;
+  // When this many connections are open, one makes room for a new one: that which has owed a
+  // complete request for the longest time, if it has for `patience` (a client that is slow on
+  // purpose shall not keep others out); else that which is idle for the longest time between two
+  // requests; else the former all the same. When all are being answered, new ones wait in the
+  // listen queue.
   size_t max_connections = 512;
+  absl::Duration patience = absl::Seconds(1);
 
   // Gets one line for each problem worth a log line (a handler that threw, a failed accept).
   std::function<void(const std::string&)> on_error;
@@ -87,6 +98,7 @@ struct ServerStats {
   uint64_t handshake_failures = 0;
   uint64_t timeouts = 0;
   size_t open = 0;
+  size_t body_bytes = 0;  // held of body_budget
 };
 
 class Server {

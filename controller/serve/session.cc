@@ -21,13 +21,21 @@ constexpr absl::Duration kCloseNotify = absl::Seconds(1);
 
 auto Into(error_code& error) { return asio::redirect_error(asio::use_awaitable, error); }
 
-int RefusalStatus(error_code error) {
-  if (error == http::error::header_limit) return 431;
-  if (error == http::error::body_limit) return 413;
-  return 400;
+// No memory left for this body.
+const error_code kOverBudget = asio::error::no_memory;
+
+int64_t NowNs() { return std::chrono::nanoseconds(Clock::now().time_since_epoch()).count(); }
+
+Response Refusal(error_code error) {
+  if (error == kOverBudget) return Response::Text(503, "too many large bodies at a time\n");
+  int status = 400;
+  if (error == http::error::header_limit) status = 431;
+  if (error == http::error::body_limit) status = 413;
+  return Response::Text(status, fmt::format("{}\n", error.message()));
 }
 
-bool IsHttpError(error_code error) {
+bool DeservesAnswer(error_code error) {
+  if (error == kOverBudget) return true;
   return error.category() == make_error_code(http::error::bad_method).category() &&
          error != http::error::end_of_stream && error != http::error::partial_message;
 }
@@ -48,6 +56,22 @@ Request ToRequest(http::request<http::string_body>&& message) {
 
 }  // namespace
 
+bool BodyShare::Resize(size_t bytes) {
+  const size_t wanted = bytes - std::min(bytes, ServerOptions::kFreeBody);
+  if (wanted > held_) {
+    const size_t more = wanted - held_;
+    if (host_.body_bytes.fetch_add(more) > host_.options.body_budget - more ||
+        more > host_.options.body_budget) {
+      host_.body_bytes -= more;
+      return false;
+    }
+  } else {
+    host_.body_bytes -= held_ - wanted;
+  }
+  held_ = wanted;
+  return true;
+}
+
 Session::Session(SessionHost& host, tcp::socket socket, std::shared_ptr<asio::ssl::context> tls)
     : host_(host), tls_(std::move(tls)), tcp_(std::move(socket)) {
   if (tls_ != nullptr) secure_.emplace(tcp_, *tls_);
@@ -58,6 +82,7 @@ void Session::Start() {
     const std::lock_guard<std::mutex> lock(host_.mutex);
     host_.sessions.push_back(weak_from_this());
     position_ = std::prev(host_.sessions.end());
+    owed_since_ns_ = NowNs();
     ++host_.stats.accepted;
     ++host_.stats.open;
   }
@@ -74,9 +99,10 @@ void Session::Leave() {
   host_.on_session_end();
 }
 
-void Session::Close(bool force) {
-  asio::post(tcp_.get_executor(), [self = shared_from_this(), force] {
-    if (force) {
+void Session::Close(CloseIf condition) {
+  asio::post(tcp_.get_executor(), [self = shared_from_this(), condition] {
+    const bool owed = self->owed_since_ns_ != 0;
+    if (condition == CloseIf::kAlways || (condition == CloseIf::kUnserved && owed)) {
       self->tcp_.close();
       if (self->late_ != nullptr) self->late_->cancel();
     } else if (self->idle_since_ns_ != 0) {
@@ -85,10 +111,11 @@ void Session::Close(bool force) {
   });
 }
 
-std::optional<Clock::time_point> Session::IdleSince() const {
-  const int64_t since = idle_since_ns_;
-  if (since == 0) return std::nullopt;
-  return Clock::time_point(std::chrono::nanoseconds(since));
+std::optional<Session::Waiting> Session::WaitsFor() const {
+  const auto at = [](int64_t ns) { return Clock::time_point(std::chrono::nanoseconds(ns)); };
+  if (const int64_t since = owed_since_ns_; since != 0) return Waiting{at(since), false};
+  if (const int64_t since = idle_since_ns_; since != 0) return Waiting{at(since), true};
+  return std::nullopt;
 }
 
 void Session::ExpireAfter(absl::Duration duration) {
@@ -148,7 +175,7 @@ asio::awaitable<bool> Session::WaitForBytes(Stream& stream) {
   if (buffer_.size() > 0) co_return true;
   error_code error;
   ExpireAfter(host_.options.idle_timeout);
-  idle_since_ns_ = std::chrono::nanoseconds(Clock::now().time_since_epoch()).count();
+  idle_since_ns_ = NowNs();
   const size_t size = co_await stream.async_read_some(buffer_.prepare(kFirstRead), Into(error));
   idle_since_ns_ = 0;
   buffer_.commit(size);
@@ -158,19 +185,24 @@ asio::awaitable<bool> Session::WaitForBytes(Stream& stream) {
 
 template <typename Stream>
 asio::awaitable<Session::Outcome> Session::ServeOne(Stream& stream) {
+  if (owed_since_ns_ == 0) owed_since_ns_ = NowNs();
   http::request_parser<http::string_body> parser;
   parser.header_limit(static_cast<std::uint32_t>(host_.options.header_limit));
   parser.body_limit(host_.max_body);
 
   error_code error;
+  BodyShare share(host_);
   ExpireAfter(host_.options.header_timeout);
   co_await http::async_read_header(stream, buffer_, parser, Into(error));
-  if (!error) error = co_await ReadBody(stream, parser);
+  if (!error) error = co_await ReadBody(stream, parser, share);
   if (error) {
     Note(error);
-    if (IsHttpError(error)) co_await Refuse(stream, error);
+    std::string().swap(parser.get().body());
+    share.Resize(0);
+    if (DeservesAnswer(error)) co_await Refuse(stream, error);
     co_return Outcome::kClose;
   }
+  owed_since_ns_ = 0;
 
   http::request<http::string_body> message = parser.release();
   const unsigned version = message.version();
@@ -184,6 +216,7 @@ asio::awaitable<Session::Outcome> Session::ServeOne(Stream& stream) {
   } else {
     response = Handle(std::move(request));
   }
+  if (!share.Resize(response.body.size())) response = Refusal(kOverBudget);
   const bool keep_alive = client_keeps && !host_.draining;
   error = co_await Write(stream, std::move(response), version, keep_alive, head);
   Note(error);
@@ -192,7 +225,8 @@ asio::awaitable<Session::Outcome> Session::ServeOne(Stream& stream) {
 
 template <typename Stream>
 asio::awaitable<error_code> Session::ReadBody(Stream& stream,
-                                              http::request_parser<http::string_body>& parser) {
+                                              http::request_parser<http::string_body>& parser,
+                                              BodyShare& share) {
   error_code error;
   const std::string target(parser.get().target());
   const std::string path = target.substr(0, target.find('?'));
@@ -207,7 +241,10 @@ asio::awaitable<error_code> Session::ReadBody(Stream& stream,
     co_await http::async_write(stream, go_on, Into(error));
     if (error) co_return error;
   }
-  co_await http::async_read(stream, buffer_, parser, Into(error));
+  while (!error && !parser.is_done()) {
+    co_await http::async_read_some(stream, buffer_, parser, Into(error));
+    if (!error && !share.Resize(parser.get().body().size())) co_return kOverBudget;
+  }
   co_return error;
 }
 
@@ -339,9 +376,7 @@ asio::awaitable<error_code> Session::Write(Stream& stream, Response response, un
 
 template <typename Stream>
 asio::awaitable<void> Session::Refuse(Stream& stream, error_code error) {
-  const int status = RefusalStatus(error);
-  Response response = Response::Text(status, fmt::format("{}\n", error.message()));
-  error_code ignored = co_await Write(stream, std::move(response), 11, false, false);
+  error_code ignored = co_await Write(stream, Refusal(error), 11, false, false);
   if (ignored) co_return;
   if constexpr (std::is_same_v<Stream, beast::tcp_stream>) {
     stream.socket().shutdown(tcp::socket::shutdown_send, ignored);

@@ -33,6 +33,7 @@ struct SessionHost {
   std::mutex mutex;
   std::list<std::weak_ptr<Session>> sessions;
   ServerStats stats;
+  std::atomic<size_t> body_bytes = 0;    // what bodies hold of options.body_budget
   std::function<void()> on_session_end;  // called without the mutex
 
   void Report(const std::string& message) const {
@@ -45,16 +46,42 @@ struct SessionHost {
   }
 };
 
+// The part of the memory for bodies that a request or its answer holds.
+class BodyShare {
+ public:
+  explicit BodyShare(SessionHost& host) : host_(host) {}
+  ~BodyShare() { Resize(0); }
+  BodyShare(const BodyShare&) = delete;
+  BodyShare& operator=(const BodyShare&) = delete;
+
+  // The body has this many bytes now. False, and nothing changes, when that is more than is left.
+  bool Resize(size_t bytes);
+
+ private:
+  SessionHost& host_;
+  size_t held_ = 0;
+};
+
 class Session : public std::enable_shared_from_this<Session> {
  public:
   Session(SessionHost& host, tcp::socket socket, std::shared_ptr<asio::ssl::context> tls);
 
   // Enters the list and starts.
   void Start();
-  // Any thread: ends the session if it waits for a request, or at once with `force`.
-  void Close(bool force);
-  // When the session began to wait for a request; nothing while it is busy. Any thread.
-  std::optional<std::chrono::steady_clock::time_point> IdleSince() const;
+  enum class CloseIf {
+    kIdle,      // nothing has come of the next request
+    kUnserved,  // the next request is not complete
+    kAlways,
+  };
+  // Any thread: ends the session if it is in that state.
+  void Close(CloseIf condition);
+
+  // What a session waits for, and since when; nothing while it is busy. Any thread.
+  struct Waiting {
+    std::chrono::steady_clock::time_point since;
+    bool idle = false;  // between two requests; else the client owes the rest of one, or its first
+  };
+  std::optional<Waiting> WaitsFor() const;
 
  private:
   enum class Outcome { kNextRequest, kClose };
@@ -69,7 +96,8 @@ class Session : public std::enable_shared_from_this<Session> {
   asio::awaitable<Outcome> ServeOne(Stream& stream);
   template <typename Stream>
   asio::awaitable<error_code> ReadBody(Stream& stream,
-                                       http::request_parser<http::string_body>& parser);
+                                       http::request_parser<http::string_body>& parser,
+                                       BodyShare& share);
   template <typename Stream>
   asio::awaitable<void> Refuse(Stream& stream, error_code error);
   template <typename Stream>
@@ -90,7 +118,8 @@ class Session : public std::enable_shared_from_this<Session> {
   std::optional<beast::ssl_stream<beast::tcp_stream&>> secure_;  // around tcp_
   beast::flat_buffer buffer_;
   std::list<std::weak_ptr<Session>>::iterator position_;
-  std::atomic<int64_t> idle_since_ns_ = 0;  // 0: busy
+  std::atomic<int64_t> idle_since_ns_ = 0;  // waits for the first byte; 0: does not
+  std::atomic<int64_t> owed_since_ns_ = 0;  // waits for a request that has begun, or the first one
   asio::steady_timer* late_ = nullptr;      // of the answer that is waited for; on the strand
   std::shared_ptr<const std::vector<std::string>> client_certificates_;
 };

@@ -396,7 +396,7 @@ Response VisibilityApi::Pending(const Target& target, const Request& request) co
 }
 
 void VisibilityApi::AskWhatIf(const Target& target, const Request& request, Finish finish) {
-  const absl::StatusOr<Json> body = api::ParseJson(request.body);
+  const absl::StatusOr<Json> body = ParseBounded(request.body, api::ParseJson);
   if (!body.ok() || !body->IsObject()) {
     const std::string why = body.ok() ? "not an object" : std::string(body.status().message());
     return finish([why] { return StatusResponse(400, "BadRequest", "body: " + why); });

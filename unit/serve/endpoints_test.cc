@@ -159,6 +159,16 @@ TEST_CASE("JSON handlers") {
   request.body = R"({"broken":1})";
   CHECK(handler(request).status == 500);
 
+  // Few bytes that would be millions of values, and many bytes that are one.
+  std::string many = "[0";
+  for (size_t i = 1; i <= kMaxReviewValues; ++i) many += ",0";
+  request.body = many + "]";
+  const Response refused = handler(request);
+  CHECK(refused.status == 413);
+  CHECK(refused.body == "body: more than 500000 JSON values\n");
+  request.body = "[\"" + std::string(4 * kMaxReviewValues, ',') + "\"]";
+  CHECK(handler(request).status == 200);
+
   const auto echo = [](const Json& input) -> absl::StatusOr<Json> { return input; };
   request.body = R"({"object":{"metadata":{"managedFields":[{}],"name":"a"}}})";
   CHECK(JsonHandler(echo)(request).body == request.body);

@@ -22,6 +22,9 @@ Router Paths() {
   router.Get("/ping",
              [](const Request& request) { return Response::Text(200, "pong " + request.query); });
   router.Post("/echo", [](const Request& request) { return Response::Text(200, request.body); });
+  router.Post("/double", [](const Request& request) {
+    return Response::Text(200, request.body + request.body);
+  });
   router.Post(
       "/big",
       [](const Request& request) {
@@ -278,6 +281,75 @@ TEST_CASE("a full server closes the connection that is idle for longest") {
   CHECK(first.WaitForClose());
   CHECK(second.Get("/ping").status == 200);
   CHECK(third.Get("/ping").status == 200);
+}
+
+TEST_CASE("clients that are slow on purpose do not keep others out") {
+  ServerOptions options;
+  options.max_connections = 3;
+  options.patience = absl::ZeroDuration();
+  const std::string what = GENERATE("no handshake", "no header", "half a header", "half a body");
+  CAPTURE(what);
+  const bool tls = what == "no handshake";
+  Running running(options, tls);
+  const auto connect = [&] {
+    return tls ? std::make_unique<TestClient>(running.port(), running.trust)
+               : std::make_unique<TestClient>(running.port());
+  };
+  const auto served = connect();
+  CHECK(served->Get("/ping").status == 200);
+  std::vector<std::unique_ptr<TestClient>> slow;
+  for (int i = 0; i < 6; ++i) {
+    slow.push_back(std::make_unique<TestClient>(running.port()));
+    if (what == "half a header") REQUIRE(slow.back()->Send("POST /echo HTTP/1.1\r\nHo"));
+    if (what == "half a body") {
+      REQUIRE(slow.back()->Send("POST /echo HTTP/1.1\r\nHost: h\r\nContent-Length: 9\r\n\r\nx"));
+    }
+  }
+  // The oldest of them had to go, and go again for each newcomer; who is served keeps its place.
+  CHECK(connect()->Get("/ping").status == 200);
+  CHECK(slow[0]->WaitForClose());
+  CHECK(connect()->Get("/ping").status == 200);
+  CHECK(served->Get("/ping").status == 200);
+  CHECK(running.server->stats().timeouts == 0);
+}
+
+TEST_CASE("a client that has only just begun is not put out while another is idle") {
+  ServerOptions options;
+  options.max_connections = 2;
+  options.patience = absl::Hours(1);
+  Running running(options);
+  TestClient begun(running.port());
+  REQUIRE(begun.Send("POST /echo HTTP/1.1\r\nHost: h\r\nContent-Length: 2\r\n\r\na"));
+  TestClient idle(running.port());
+  CHECK(idle.Get("/ping").status == 200);
+  CHECK(TestClient(running.port()).Get("/ping").status == 200);
+  CHECK(idle.WaitForClose());
+  CHECK(begun.Exchange("b").body == "ab");
+}
+
+TEST_CASE("bodies together hold no more memory than they may") {
+  ServerOptions options;
+  options.body_limit = size_t{4} << 20;
+  options.body_budget = size_t{1} << 20;
+  Running running(options);
+  const std::string large(size_t{1} << 20, 'x');  // with the free part of each, two do not fit
+  const std::string head =
+      "POST /echo HTTP/1.1\r\nHost: h\r\nContent-Length: " + std::to_string(large.size() + 1) +
+      "\r\n\r\n";
+  TestClient first(running.port());
+  REQUIRE(first.Send(head + large));
+  REQUIRE(Eventually([&] {
+    return running.server->stats().body_bytes == large.size() - ServerOptions::kFreeBody;
+  }));
+  CHECK(TestClient(running.port()).Post("/echo", large).status == 503);
+  // Small ones are served all the same, and the large one is complete now.
+  CHECK(TestClient(running.port()).Post("/echo", std::string(1000, 'x')).status == 200);
+  CHECK(first.Exchange("y").body == large + "y");
+  CHECK(Eventually([&] { return running.server->stats().body_bytes == 0; }));
+  CHECK(TestClient(running.port()).Post("/echo", large).status == 200);
+  // An answer counts as well.
+  CHECK(TestClient(running.port()).Post("/double", large).status == 503);
+  CHECK(TestClient(running.port()).Post("/echo", large).status == 200);
 }
 
 TEST_CASE("a full server that is busy lets new connections wait") {
