@@ -22,6 +22,7 @@
 #include "kube/leader_elector.h"
 #include "loop/inbox.h"
 #include "loop/loop.h"
+#include "loop/pulse.h"
 #include "loop/questions.h"
 #include "observer.h"
 #include "reconcile/what_if.h"
@@ -158,17 +159,23 @@ class Controller {
     loop::LoopHooks hooks = MakeHooks();
     hooks.gather = kGather;
     hooks.stop = [this] { return stop_.load(); };
+    pulse_.Beat(kube::SteadyNow(), loop::Pulse::kLongestFirstRound);
     loop::RunLoop(*op_, inbox_, clock_, hooks);
     return Shutdown();
   }
 
   // From the signal thread.
+  void OnSignal() {
+    signalled_ns_ = absl::ToUnixNanos(kube::SteadyNow());
+    AskToStop();
+  }
+
+ private:
   void AskToStop() {
     stop_ = true;
     inbox_.Close();
   }
 
- private:
   loop::LoopHooks MakeHooks() {
     loop::LoopHooks hooks;
     if (recording_.is_open()) {
@@ -199,6 +206,8 @@ class Controller {
         log_.Info("caches synced",
                   {{"workloads", static_cast<int64_t>(op.world().workloads().size())}});
       }
+      pulse_.Beat(kube::SteadyNow(),
+                  synced_ ? loop::Pulse::kLongestRound : loop::Pulse::kLongestFirstRound);
     };
     return hooks;
   }
@@ -340,7 +349,9 @@ class Controller {
     serve::AddHealth(
         router,
         {config_.file.health.liveness_endpoint_name, config_.file.health.readiness_endpoint_name},
+        [this] { return pulse_.Complaint(kube::SteadyNow()); },
         [this]() -> std::string {
+          if (stop_) return "shutting down";
           return observer_.webhook_view() == nullptr ? "caches are not synced" : "";
         });
     serve::ServerOptions options = ServerOptionsFor("health", *config_.health, config_, log_);
@@ -426,11 +437,25 @@ class Controller {
     election_thread_ = std::thread([this] { elector_->Run(); });
   }
 
-  // Order: no new events, no new writes, answers to the last ones, then everything else.
+  // A pod that is deleted stays in the Service's endpoints for a moment, and clients that do not
+  // know better come to it: they are served until then. Nobody writes any more. Source: Kubernetes
+  // documentation, "Termination of Pods"; kube-apiserver's --shutdown-delay-duration.
+  void ServeOn() {
+    const int64_t signalled = signalled_ns_;
+    if (signalled == 0) return;
+    const absl::Time until = absl::FromUnixNanos(signalled) + config_.flags.shutdown_delay;
+    absl::SleepFor(until - kube::SteadyNow());
+  }
+
+  // Order: no new events, no new writes, answers to the last ones, then everything else. The lease
+  // is given back as soon as nothing is written any more, so that a successor need not wait.
   int Shutdown() {
     log_.Info("stopping");
+    pulse_.Beat(kube::SteadyNow(), loop::Pulse::kLongestRound + config_.flags.shutdown_delay);
     inbox_.Close();
     watches_.Stop();
+    questions_.Close();
+    keeper_->AskToStop();
     // A deposed leader must not finish what it had begun.
     sender_->Stop(lost_ ? absl::ZeroDuration() : absl::Seconds(5));
     if (elector_ != nullptr) {
@@ -441,10 +466,10 @@ class Controller {
         if (!released.ok()) log_.Warn("lease not released", {{"error", released}});
       }
     }
+    ServeOn();
     keeper_->Stop();
     // Webhooks serve until the end: others may be up, but this one's clients are on their way.
     if (webhook_server_ != nullptr) webhook_server_->Stop(absl::Seconds(5));
-    questions_.Close();
     if (config_.visibility) observer_.pending()->Close();
     if (visibility_server_ != nullptr) visibility_server_->Stop();
     if (metrics_server_ != nullptr) metrics_server_->Stop(absl::ZeroDuration());
@@ -465,6 +490,9 @@ class Controller {
   metrics::Metrics metrics_;
   ShellObserver observer_;
   std::string ns_;
+  loop::Pulse pulse_;
+  std::atomic<bool> stop_{false};
+  std::atomic<int64_t> signalled_ns_{0};  // steady clock; 0: not yet
   loop::Inbox inbox_{kInboxCapacity};
   loop::Questions questions_{[this] { inbox_.Wake(); }, [] { return absl::Now(); },
                              [this](absl::Duration held) { metrics_.HeldByQuestions(held); }};
@@ -483,7 +511,6 @@ class Controller {
   std::unique_ptr<kube::LeaderElector> elector_;
   std::thread election_thread_;
   std::ofstream recording_;
-  std::atomic<bool> stop_{false};
   std::atomic<bool> lost_{false};
   bool failed_ = false;  // the loop's thread only
   bool synced_ = false;
@@ -528,7 +555,7 @@ int Main(int argc, char** argv) {
   std::thread signal_thread([&controller, &signals] {
     int number = 0;
     sigwait(&signals, &number);
-    controller.AskToStop();
+    controller.OnSignal();
   });
   int code = controller.Prepare();
   if (code == 0) code = controller.Run();

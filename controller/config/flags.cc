@@ -11,6 +11,7 @@ namespace sluice::config {
 namespace {
 
 constexpr int kMaxVerbosity = 9;
+constexpr absl::Duration kLongestDelay = absl::Minutes(10);
 
 std::string_view Trim(std::string_view text) {
   const std::size_t first = text.find_first_not_of(" \t");
@@ -33,6 +34,7 @@ struct RawFlags {
   std::string feature_gates;
   std::string log_level = "info";
   std::string encoder = "json";
+  std::string shutdown_delay = "0s";
 };
 
 // Of a flag that is given twice the last value counts, and an empty value is the same as no flag.
@@ -52,6 +54,8 @@ void AddFlags(CLI::App* app, Flags* flags, RawFlags* raw) {
   AddText(app, "--zap-log-level", &raw->log_level,
           "debug, info, error, panic, or a number from 1 for more detail");
   AddText(app, "--zap-encoder", &raw->encoder, "json or console");
+  AddText(app, "--shutdown-delay-duration", &raw->shutdown_delay,
+          "How long after SIGTERM to go on serving while /readyz fails, for example 5s");
   AddText(app, "--record", &flags->record_path, "Write every event to this file, for --replay");
   AddText(app, "--replay", &flags->replay_path,
           "Print the decisions for the events in this file; no cluster is needed");
@@ -70,6 +74,12 @@ absl::Status Interpret(const RawFlags& raw, Flags* flags) {
     flags->log.encoder = LogOptions::Encoder::kConsole;
   } else if (raw.encoder != "json" && !raw.encoder.empty()) {
     return InvalidArgument("--zap-encoder: must be json or console (it is \"{}\")", raw.encoder);
+  }
+  if (!raw.shutdown_delay.empty() &&
+      (!absl::ParseDuration(raw.shutdown_delay, &flags->shutdown_delay) ||
+       flags->shutdown_delay < absl::ZeroDuration() || flags->shutdown_delay > kLongestDelay)) {
+    return InvalidArgument("--shutdown-delay-duration: must be 0s to {} (it is \"{}\")",
+                           absl::FormatDuration(kLongestDelay), raw.shutdown_delay);
   }
   if (!flags->record_path.empty() && !flags->replay_path.empty()) {
     return InvalidArgument("--record and --replay exclude each other");

@@ -1,7 +1,8 @@
 // The command line of sluice-controller.
 //
 // Contract: parsing never exits and never prints; the caller does both with what it gets back. Bad
-// use of a flag is exit code 2 with one line. Flags keep the names that Kueue's manager has.
+// use of a flag is exit code 2 with one line. Flags keep the names that Kueue's manager has;
+// --shutdown-delay-duration is that of kube-apiserver.
 //
 //   FlagsResult result = ParseFlags(argc, argv, "1.0.0");
 //   if (!result.flags) return Print(result.text, result.exit_code);
@@ -9,6 +10,7 @@
 
 #include <absl/container/btree_map.h>
 #include <absl/status/statusor.h>
+#include <absl/time/time.h>
 
 #include <optional>
 #include <string>
@@ -33,6 +35,8 @@ struct Flags {
   LogOptions log;
   std::string record_path;  // write every event of the loop to this file
   std::string replay_path;  // read events from this file instead of a cluster
+  // After SIGTERM webhooks are served for so long, while clients learn to go elsewhere.
+  absl::Duration shutdown_delay = absl::ZeroDuration();
 };
 
 struct FlagsResult {

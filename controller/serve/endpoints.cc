@@ -7,8 +7,6 @@
 namespace sluice::serve {
 namespace {
 
-Response Ok() { return Response::Text(200, "ok"); }
-
 // Nothing when the caller may read the path.
 std::optional<Response> Refusal(Authorizer& authorizer, const Request& request) {
   const std::string token = request.BearerToken();
@@ -31,13 +29,17 @@ std::optional<Response> Refusal(Authorizer& authorizer, const Request& request) 
 
 }  // namespace
 
-void AddHealth(Router& router, const HealthPaths& paths, ReadyCheck ready) {
-  const Handler live = [](const Request&) { return Ok(); };
-  const Handler readiness = [ready = std::move(ready)](const Request&) {
-    const std::string reason = ready();
-    return reason.empty() ? Ok() : Response::Text(500, fmt::format("not ready: {}\n", reason));
+void AddHealth(Router& router, const HealthPaths& paths, HealthCheck live, HealthCheck ready) {
+  const auto probe = [](std::string what, HealthCheck check) -> Handler {
+    return [what = std::move(what), check = std::move(check)](const Request&) {
+      const std::string reason = check();
+      return reason.empty() ? Response::Text(200, "ok")
+                            : Response::Text(500, fmt::format("{}: {}\n", what, reason));
+    };
   };
-  router.Get(paths.liveness, live).Get(paths.liveness + "/healthz", live);
+  const Handler liveness = probe("not live", std::move(live));
+  const Handler readiness = probe("not ready", std::move(ready));
+  router.Get(paths.liveness, liveness).Get(paths.liveness + "/healthz", liveness);
   router.Get(paths.readiness, readiness).Get(paths.readiness + "/readyz", readiness);
 }
 

@@ -12,18 +12,17 @@ namespace sluice::serve {
 
 inline constexpr char kMetricsContentType[] = "text/plain; version=0.0.4; charset=utf-8";
 
-// Says why the process is not ready, or "" when it is. Called on a server thread.
-using ReadyCheck = std::function<std::string()>;
+// Says what is wrong, or "" when nothing is. Called on a server thread.
+using HealthCheck = std::function<std::string()>;
 
 struct HealthPaths {
   std::string liveness = "/healthz";
   std::string readiness = "/readyz";
 };
 
-// Adds both probes: liveness always answers "ok" while the process serves; readiness answers 500
-// with the reason until the check gives "". The checks can also be asked by name
-// ("/healthz/healthz").
-void AddHealth(Router& router, const HealthPaths& paths, ReadyCheck ready);
+// Adds both probes: "ok", or 500 with the reason while the check gives one. The checks can also be
+// asked by name ("/healthz/healthz").
+void AddHealth(Router& router, const HealthPaths& paths, HealthCheck live, HealthCheck ready);
 
 // GET /metrics in the Prometheus text format 0.0.4. With an authorizer: 401 without a valid bearer
 // token, 403 for one that may not `get` the path, 503 when the API server cannot be asked.

@@ -334,6 +334,9 @@ func (p *Controller) Stop(patience time.Duration) (int, error) {
 	return p.ExitCode(), nil
 }
 
+// Terminate asks the process to end and does not wait for it.
+func (p *Controller) Terminate() error { return p.command.Process.Signal(syscall.SIGTERM) }
+
 // ExitCode is that of the last process; -1 if a signal ended it.
 func (p *Controller) ExitCode() int { return p.command.ProcessState.ExitCode() }
 

@@ -21,12 +21,14 @@ TEST_CASE("No flags give the defaults") {
   CHECK(result.flags->log == LogOptions{});
   CHECK(result.flags->record_path.empty());
   CHECK(result.flags->replay_path.empty());
+  CHECK(result.flags->shutdown_delay == absl::ZeroDuration());
 }
 
 TEST_CASE("Every flag arrives") {
   const FlagsResult result =
       Parse({"--config=/etc/c.yaml", "--kubeconfig", "/k", "--feature-gates=A=true, B=False",
-             "--zap-log-level=3", "--zap-encoder=console", "--record=/r"});
+             "--zap-log-level=3", "--zap-encoder=console", "--record=/r",
+             "--shutdown-delay-duration=1m5s"});
   REQUIRE(result.flags);
   CHECK(result.flags->config_path == "/etc/c.yaml");
   CHECK(result.flags->kubeconfig == "/k");
@@ -36,12 +38,14 @@ TEST_CASE("Every flag arrives") {
   CHECK(result.flags->log.level == LogOptions::Level::kDebug);
   CHECK(result.flags->log.verbosity == 3);
   CHECK(result.flags->record_path == "/r");
+  CHECK(result.flags->shutdown_delay == absl::Seconds(65));
   CHECK(Parse({"--replay=/p"}).flags->replay_path == "/p");
 }
 
 TEST_CASE("An empty value is the same as no flag, and the last value counts") {
   CHECK(Parse({"--feature-gates="}).flags->feature_gates.empty());
   CHECK(Parse({"--config="}).flags->config_path.empty());
+  CHECK(Parse({"--shutdown-delay-duration="}).flags->shutdown_delay == absl::ZeroDuration());
   CHECK(Parse({"--config=a", "--config=b"}).flags->config_path == "b");
 }
 
@@ -73,8 +77,9 @@ TEST_CASE("Help and version are answers, not errors") {
   const FlagsResult help = Parse({"--help"});
   CHECK_FALSE(help.flags);
   CHECK(help.exit_code == 0);
-  for (const char* flag : {"--config", "--kubeconfig", "--feature-gates", "--zap-log-level",
-                           "--zap-encoder", "--record", "--replay", "--version", "--help"}) {
+  for (const char* flag :
+       {"--config", "--kubeconfig", "--feature-gates", "--zap-log-level", "--zap-encoder",
+        "--record", "--replay", "--shutdown-delay-duration", "--version", "--help"}) {
     CHECK_THAT(help.text, Catch::Contains(flag));
   }
   const FlagsResult version = Parse({"--version"});
@@ -100,6 +105,9 @@ TEST_CASE("Bad use is one line and exit code 2") {
       {"level zero", {"--zap-log-level=0"}, "--zap-log-level: must be"},
       {"a negative level", {"--zap-log-level=-1"}, "--zap-log-level: must be"},
       {"an unknown encoder", {"--zap-encoder=xml"}, "--zap-encoder: must be json or console"},
+      {"a delay without unit", {"--shutdown-delay-duration=5"}, "--shutdown-delay-duration: must"},
+      {"a negative delay", {"--shutdown-delay-duration=-5s"}, "--shutdown-delay-duration: must"},
+      {"an endless delay", {"--shutdown-delay-duration=inf"}, "--shutdown-delay-duration: must"},
       {"record and replay", {"--record=a", "--replay=b"}, "exclude each other"},
   }));
   DYNAMIC_SECTION(row.name) {

@@ -51,8 +51,10 @@ TEST_CASE("a bearer token is taken from the header") {
 
 TEST_CASE("probes") {
   Router router;
+  std::string hung;
   std::string reason = "certificates are not ready";
-  AddHealth(router, {"/livez", "/ready"}, [&] { return reason; });
+  AddHealth(
+      router, {"/livez", "/ready"}, [&] { return hung; }, [&] { return reason; });
   CHECK(router.Dispatch(Get("/livez")).status == 200);
   CHECK(router.Dispatch(Get("/healthz")).status == 404);
   const Response waiting = router.Dispatch(Get("/ready"));
@@ -61,6 +63,10 @@ TEST_CASE("probes") {
   reason.clear();
   CHECK(router.Dispatch(Get("/ready")).body == "ok");
   CHECK(router.Dispatch(Get("/ready/readyz")).body == "ok");
+  hung = "the loop hangs";
+  CHECK(router.Dispatch(Get("/livez")).status == 500);
+  CHECK(router.Dispatch(Get("/livez/healthz")).body == "not live: the loop hangs\n");
+  CHECK(router.Dispatch(Get("/ready")).status == 200);
 }
 
 // Answers as the API server would for one known token.

@@ -33,7 +33,7 @@ func TestTemplates(t *testing.T) {
 		arguments []string
 		want      []string
 	}{
-		{"as it is", nil, []string{"kind: Deployment", "kind: CustomResourceDefinition", "name: sluice-webhook-service"}},
+		{"as it is", nil, []string{"kind: Deployment", "- --shutdown-delay-duration=5s\n", "terminationGracePeriodSeconds: 30\n", "kind: CustomResourceDefinition", "name: sluice-webhook-service"}},
 		{"without definitions", []string{"--set", "crds.enabled=false"}, []string{"kind: Deployment"}},
 		{"without v1beta1", []string{"--set", "crds.serveV1beta1=false"}, []string{"name: v1beta1\n    schema:", "served: false\n    storage: false", "cohortName: sluice-test"}},
 		{"cert-manager", []string{"--set", "enableCertManager=true"}, []string{"kind: Certificate", "cert-manager.io/inject-ca-from: sluice-system/sluice-serving-cert"}},
@@ -78,6 +78,7 @@ func TestBadValuesAreRefused(t *testing.T) {
 		{"replicas without election", `controllerManager.replicas=2,managerConfig.controllerManagerConfigYaml=leaderElection: {leaderElect: false}`, "leaderElect"},
 		{"priority of what is off", "enableVisibilityAPF=true,controllerManager.featureGates[0].name=VisibilityOnDemand,controllerManager.featureGates[0].enabled=false", "VisibilityOnDemand"},
 		{"both sources of certificates", `enableCertManager=true,webhook.caBundle=eA==`, "exclude each other"},
+		{"a grace that is too short", "controllerManager.terminationGracePeriodSeconds=5", "shutdownDelaySeconds"},
 		{"what is not there yet", "enableKueueViz=true", "enableKueueViz"},
 	} {
 		t.Run(row.name, func(t *testing.T) {

@@ -193,6 +193,49 @@ func TestTermination(t *testing.T) {
 	}
 }
 
+// TestShutdownDelay: a replica that is told to end gives its lease back and is not ready any more, but
+// serves webhooks until its clients can have learned to go elsewhere.
+func TestShutdownDelay(t *testing.T) {
+	c := harness.Shared
+	controller := leader(t)
+	controller.Arguments = []string{"--shutdown-delay-duration=10m"}
+	controller.Restart(t)
+	t.Cleanup(func() {
+		controller.Kill()
+		controller.Arguments = nil
+		if err := controller.Start(); err != nil {
+			t.Error(err)
+		}
+	})
+	if err := controller.Terminate(); err != nil {
+		t.Fatal(err)
+	}
+	harness.Eventually(t, "it is not ready", func() error {
+		status, body, err := controller.Probe("/readyz")
+		if err == nil && (status != 500 || body != "not ready: shutting down") {
+			err = fmt.Errorf("/readyz: %d %s", status, body)
+		}
+		return err
+	})
+	lease := harness.Parse("{apiVersion: coordination.k8s.io/v1, kind: Lease}").GroupVersionKind()
+	harness.Eventually(t, "the lease is free", func() error {
+		if holder := harness.Field(c.Get(t, lease, harness.SystemNamespace, harness.LeaseName), "spec", "holderIdentity"); holder != "" {
+			return fmt.Errorf("it is held by %s", holder)
+		}
+		return nil
+	})
+	// Only a webhook can answer these.
+	if err := c.WaitForWebhooks(); err != nil {
+		t.Error(err)
+	}
+	if status, body, err := controller.Probe("/healthz"); err != nil || status != 200 {
+		t.Errorf("/healthz: %d %s, %v", status, body, err)
+	}
+	if !controller.Running() {
+		t.Error("it has ended already")
+	}
+}
+
 // TestAPIServerRestart has the API server away for a while.
 func TestAPIServerRestart(t *testing.T) {
 	c := harness.Shared
