@@ -196,8 +196,19 @@ func (c *Cluster) Close() {
 
 // Run runs one of the cluster's programs (kubectl, helm) as administrator and returns its output.
 func (c *Cluster) Run(ctx context.Context, input, program string, arguments ...string) (string, error) {
-	command := exec.CommandContext(ctx, filepath.Join(c.bin, program), arguments...)
+	return c.run(ctx, input, filepath.Join(c.bin, program), arguments...)
+}
+
+// Shell runs lines of bash one after the other, as a user does who pastes them; kubectl and helm are
+// those of the cluster.
+func (c *Cluster) Shell(ctx context.Context, lines string) (string, error) {
+	return c.run(ctx, lines, "bash")
+}
+
+func (c *Cluster) run(ctx context.Context, input, program string, arguments ...string) (string, error) {
+	command := exec.CommandContext(ctx, program, arguments...)
 	command.Env = append(os.Environ(), "KUBECONFIG="+c.Kubeconfig,
+		"PATH="+c.bin+string(os.PathListSeparator)+os.Getenv("PATH"),
 		"HELM_CACHE_HOME="+filepath.Join(c.Work, "helm"),
 		"HELM_CONFIG_HOME="+filepath.Join(c.Work, "helm"),
 		"HELM_DATA_HOME="+filepath.Join(c.Work, "helm"))
@@ -208,7 +219,7 @@ func (c *Cluster) Run(ctx context.Context, input, program string, arguments ...s
 	var stdout, stderr bytes.Buffer
 	command.Stdout, command.Stderr = &stdout, &stderr
 	if err := command.Run(); err != nil {
-		return stdout.String(), fmt.Errorf("%s %s: %w\n%s%s", program,
+		return stdout.String(), fmt.Errorf("%s %s: %w\n%s%s", filepath.Base(program),
 			strings.Join(arguments, " "), err, stdout.String(), stderr.String())
 	}
 	return stdout.String(), nil
