@@ -176,9 +176,8 @@ void Server::Impl::MakeRoom() {
   std::vector<std::shared_ptr<Session>> kept;  // so that none ends while the mutex is held
   const auto patient_until =
       std::chrono::steady_clock::now() - absl::ToChronoNanoseconds(host_.options.patience);
-  const auto rank = [&](const Waiting& waiting) {
-    if (waiting.idle) return 1;
-    return waiting.since <= patient_until ? 0 : 2;
+  const auto before = [](const Waiting& a, const Waiting& b) {
+    return a.idle != b.idle ? b.idle : a.since < b.since;
   };
   {
     const std::lock_guard<std::mutex> lock(host_.mutex);
@@ -186,9 +185,8 @@ void Server::Impl::MakeRoom() {
       std::shared_ptr<Session> session = entry.lock();
       if (session == nullptr) continue;
       const std::optional<Waiting> waiting = session->WaitsFor();
-      if (waiting.has_value() &&
-          (chosen == nullptr || std::pair(rank(*waiting), waiting->since) <
-                                    std::pair(rank(of_chosen), of_chosen.since))) {
+      const bool may_go = waiting.has_value() && (waiting->idle || waiting->since <= patient_until);
+      if (may_go && (chosen == nullptr || before(*waiting, of_chosen))) {
         chosen = session;
         of_chosen = *waiting;
       }

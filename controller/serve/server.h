@@ -82,8 +82,7 @@ struct ServerOptions {
   // When this many connections are open, one makes room for a new one: that which has owed a
   // complete request for the longest time, if it has for `patience` (a client that is slow on
   // purpose shall not keep others out); else that which is idle for the longest time between two
-  // requests; else the former all the same. When all are being answered, new ones wait in the
-  // listen queue.
+  // requests. When all are being answered or have just begun, new ones wait in the listen queue.
   size_t max_connections = 512;
   absl::Duration patience = absl::Seconds(1);
 
