@@ -71,6 +71,29 @@ flavor::PodSetAssignment* FindFixed(flavor::Assignment& assignment,
   return nullptr;
 }
 
+// What a pod set takes beside what the slice before it has already where its pods stay.
+topology::Assignment Beyond(const topology::PodSetRequest& asked,
+                            const topology::Assignment& assignment) {
+  topology::Assignment more = assignment;
+  for (const topology::AssignedDomain& own : asked.previous.domains) {
+    for (topology::AssignedDomain& domain : more.domains) {
+      if (domain.values == own.values) domain.count -= std::min(domain.count, own.count);
+    }
+  }
+  return more;
+}
+
+// Net of what its slice before has.
+topology::WorkloadUsage MoreOf(const Place& place) {
+  topology::WorkloadUsage usage = place.Usage();
+  for (size_t i = 0, next = 0; i < place.request.pod_sets.size(); ++i) {
+    if (!place.placement.pod_sets[i].assignment.has_value()) continue;
+    topology::Assignment& assignment = usage[next++].assignment;
+    assignment = Beyond(place.request.pod_sets[i], assignment);
+  }
+  return usage;
+}
+
 }  // namespace
 
 bool Place::placed() const {
@@ -194,17 +217,20 @@ void Places::PlaceWithout(const std::vector<Target>& gone, Place& place) {
   place.placement = std::move(placement);
 }
 
+// Pods of the slice before stay where they are, and its usage is in the inventory: only what comes
+// beside them needs room, and nodes that take new pods.
 bool Places::Holds(const Place& place) const {
   topology::Overlay overlay(*snapshot_.topology);
-  if (!place.held.usage().empty()) overlay.Remove(place.held);
   const size_t pod_sets = place.request.pod_sets.size();
   for (size_t i = 0; i < pod_sets; ++i) {
     const topology::PodSetPlacement& placed = place.placement.pod_sets[i];
     if (!placed.assignment.has_value()) continue;
     const topology::PodSetRequest& asked = place.request.pod_sets[i];
-    if (placer_->Check(asked, *placed.assignment)) return false;
+    if (placer_->Check(asked, *placed.assignment, &asked.previous)) return false;
     // A leader and its workers may share a node.
-    if (i + 1 < pod_sets) overlay.Add({{asked.flavor, asked.per_pod, *placed.assignment}});
+    if (i + 1 < pod_sets) {
+      overlay.Add({{asked.flavor, asked.per_pod, Beyond(asked, *placed.assignment)}});
+    }
   }
   return true;
 }
@@ -240,7 +266,7 @@ void Places::Admit(const ObjectKey& key, const Place& place) {
 void Places::Expect(const Place& place) {
   if (!place.placed()) return;
   expectations_.push_back(
-      std::make_unique<topology::Booking>(topology::Booking::Of(place.Usage())));
+      std::make_unique<topology::Booking>(topology::Booking::Of(MoreOf(place))));
   expected_->Add(*expectations_.back());
 }
 
