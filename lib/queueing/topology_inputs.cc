@@ -1,6 +1,5 @@
 #include "queueing/topology_inputs.h"
 
-#include <absl/container/btree_set.h>
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -281,17 +280,13 @@ std::vector<PlacedPodSet> PlacedPodSets(const api::Workload& workload) {
   return placed;
 }
 
-namespace {
-
-// A pod set without requests of its own is served by the flavors of its group.
-absl::btree_set<FlavorName> FlavorsOf(const api::Workload& workload, const api::PodSet& pod_set,
-                                      const api::PodSetAssignment& assigned) {
+absl::btree_set<FlavorName> FlavorsOf(const api::Workload& workload, const PlacedPodSet& placed) {
   absl::btree_set<FlavorName> flavors;
-  for (const auto& [resource, flavor] : assigned.flavors) flavors.insert(flavor);
+  for (const auto& [resource, flavor] : placed.assigned->flavors) flavors.insert(flavor);
   const auto group_of = [](const api::PodSet& one) {
     return one.topology_request ? one.topology_request->pod_set_group_name.value_or("") : "";
   };
-  const std::string group = group_of(pod_set);
+  const std::string group = group_of(*placed.pod_set);
   if (!flavors.empty() || group.empty()) return flavors;
   for (const api::PodSet& other : workload.spec.pod_sets) {
     if (group_of(other) != group) continue;
@@ -303,15 +298,13 @@ absl::btree_set<FlavorName> FlavorsOf(const api::Workload& workload, const api::
   return flavors;
 }
 
-}  // namespace
-
 topology::WorkloadUsage TopologyUsage(const api::Workload& workload,
                                       const RequestContext& context) {
   topology::WorkloadUsage usage;
   for (const PlacedPodSet& placed : PlacedPodSets(workload)) {
     if (!placed.places.ok()) continue;  // nothing is known of where it runs
     const Requests per_pod = PodSetPerPod(*placed.pod_set, context);
-    for (const FlavorName& flavor : FlavorsOf(workload, *placed.pod_set, *placed.assigned)) {
+    for (const FlavorName& flavor : FlavorsOf(workload, placed)) {
       usage.push_back({flavor, per_pod, *placed.places});
     }
   }

@@ -4,6 +4,7 @@
 // and annotations; KEP-2724; the Kubernetes API reference (Node conditions).
 #pragma once
 
+#include <absl/container/btree_set.h>
 #include <absl/status/statusor.h>
 
 #include <optional>
@@ -79,6 +80,9 @@ struct PlacedPodSet {
 bool HasPlaces(const api::Admission& admission);
 // Those of the workload's admission, in its order; assignments of unknown pod sets are left out.
 std::vector<PlacedPodSet> PlacedPodSets(const api::Workload& workload);
+// Those that the pod set was given; one without requests of its own is served by those of its
+// group.
+absl::btree_set<FlavorName> FlavorsOf(const api::Workload& workload, const PlacedPodSet& placed);
 
 // What a workload takes by the assignments in its admission: an entry for each flavor of a pod set.
 // Only one of them has a topology, and the inventory counts entries of that one alone, so nothing

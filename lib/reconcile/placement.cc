@@ -10,10 +10,12 @@
 #include "base/time.h"
 #include "queueing/topology_inputs.h"
 #include "queueing/variants.h"
+#include "queueing/workload_info.h"
 #include "reconcile/reconcilers.h"
 #include "reconcile/topology_ungater.h"
 #include "reconcile/workload_parts.h"
 #include "topology/node_health.h"
+#include "topology/recheck.h"
 
 namespace sluice::reconcile {
 namespace {
@@ -66,7 +68,21 @@ class PlacementPass {
 
   // Whether nothing has to be said about nodes first.
   bool Sound() {
-    return !world_.settings().gates.Enabled("TASFailedNodeReplacement") || !CheckNodes();
+    if (world_.settings().gates.Enabled("TASFailedNodeReplacement") && CheckNodes()) return false;
+    return !NothingStarted() || !RollBack();
+  }
+
+  // Nodes may have changed their labels or begun to leave since the places were given, perhaps long
+  // ago: admission checks take their time. As long as nothing has started, nothing is lost by
+  // looking for others. True when that took a write.
+  bool RollBack() {
+    for (const queueing::PlacedPodSet& placed : queueing::PlacedPodSets(workload_)) {
+      const std::optional<topology::LostDomain> lost = FindLost(placed);
+      if (!lost.has_value()) continue;
+      return AddEviction(plan_, world_, workload_, admission::kEvictedNodeFailures,
+                         LostText(*placed.pod_set, *lost), now_);
+    }
+    return false;
   }
 
   void Run() {
@@ -194,6 +210,50 @@ class PlacementPass {
         fmt::format("More than one node of the topology assignment has failed: {}", nodes), now_);
   }
 
+  // Pods wait for their places, and no other pod is there but such as are leaving.
+  bool NothingStarted() const {
+    bool waits = false;
+    for (const PlacedPodPtr& pod : pods_) {
+      if (pod->Ended() || pod->deleting) continue;
+      if (!pod->Gated()) return false;
+      waits = true;
+    }
+    return waits;
+  }
+
+  std::optional<topology::LostDomain> FindLost(const queueing::PlacedPodSet& placed) const {
+    const state::TopologyFeed* feed = world_.topology();
+    auto filter = queueing::NodeFilterOf(workload_, *placed.pod_set);
+    if (feed == nullptr || !placed.places.ok() || !filter.ok()) return std::nullopt;
+    topology::PodSetRequest request;
+    request.name = placed.pod_set->name;
+    request.topology = queueing::TopologyRequestOf(*placed.pod_set, false);
+    request.filter = *std::move(filter);
+    // What an elastic workload gives back leaves parts of slices.
+    const bool in_slices = !queueing::ReplacedSlice(workload_).has_value();
+    for (const FlavorName& flavor : queueing::FlavorsOf(workload_, placed)) {
+      const topology::Tree* tree = feed->inventory().FindTree(flavor);
+      if (tree == nullptr) continue;
+      auto lost = topology::FindLost(*tree, request, *placed.places,
+                                     workload_.status.unhealthy_nodes, in_slices);
+      if (lost.has_value()) return lost;
+    }
+    return std::nullopt;
+  }
+
+  static std::string LostText(const api::PodSet& pod_set, const topology::LostDomain& lost) {
+    using Kind = topology::LostDomain::Kind;
+    const char* problem = "is not there any more";
+    if (lost.kind == Kind::kExcluded) problem = "does not take its pods any more";
+    if (lost.kind == Kind::kApart) {
+      problem = "is not any more where the request wants its pods together";
+    }
+    return fmt::format(
+        "No pod has started yet, and the topology assignment of pod set {} does not hold any more: "
+        "\"{}\" {}",
+        pod_set.name, fmt::join(lost.values, ","), problem);
+  }
+
   // A pod that can never start where it is sent ends, so that its controller makes another.
   void Terminate(const PlacedPod& pod) {
     const std::string message = fmt::format(
@@ -244,6 +304,12 @@ bool PlacesAreSound(const state::World& world, const api::Workload& workload,
                     const std::vector<PlacedPodPtr>& pods, absl::Time now) {
   Plan scratch;
   return world.NodesKnown() && PlacementPass(world, workload, pods, now, scratch).Sound();
+}
+
+bool RollBackPlaces(const state::World& world, const api::Workload& workload, absl::Time now,
+                    Plan& plan) {
+  const std::vector<PlacedPodPtr> none;
+  return PlacementPass(world, workload, none, now, plan).RollBack();
 }
 
 Plan ReconcilePlacement(const state::World& world, const ObjectKey& chain, absl::Time now) {

@@ -321,6 +321,7 @@ void PodPass::Start() {
     gang_.Watch(*workload_, pods_, plan_);
     return;
   }
+  if (TakeBackPlaces(world_, *workload_, all_, now_, plan_)) return;
   auto infos = jobs::InfosOf(world_, *workload_);
   if (!infos.ok()) return FailStart(infos.status());
   if (IsGroup()) return ReleaseGroup(*infos);

@@ -63,6 +63,13 @@ PodPlaces PlacesAtRelease(const state::World& world, const api::Workload& worklo
   return places;
 }
 
+bool TakeBackPlaces(const state::World& world, const api::Workload& workload,
+                    const jobs::Pods& pods, absl::Time now, Plan& plan) {
+  const bool started =
+      std::any_of(pods.begin(), pods.end(), [](const auto& pod) { return jobs::IsReleased(*pod); });
+  return !started && world.NodesKnown() && RollBackPlaces(world, workload, now, plan);
+}
+
 void AddPlace(const api::StringMap& node_selector, Json& patch) {
   Json& spec = patch["spec"];
   for (const auto& [label, value] : node_selector) spec["nodeSelector"].Set(label, value);

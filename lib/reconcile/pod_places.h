@@ -14,6 +14,7 @@
 
 #include "api/kueue_types.h"
 #include "jobs/pod_group.h"
+#include "reconcile/plan.h"
 #include "state/world.h"
 
 namespace sluice::reconcile {
@@ -25,6 +26,11 @@ PodPlaces PlacesAtRelease(const state::World& world, const api::Workload& worklo
                           const jobs::Pods& pods,
                           const std::function<std::string(const state::ManagedPod&)>& pod_set_of,
                           absl::Time now);
+
+// Takes the admission back when its places do not hold any more and no pod has been let go; true
+// when that took a write.
+bool TakeBackPlaces(const state::World& world, const api::Workload& workload,
+                    const jobs::Pods& pods, absl::Time now, Plan& plan);
 
 // Puts the place into the patch that releases the pod.
 void AddPlace(const api::StringMap& node_selector, api::Json& patch);

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "api/kueue_types.h"
+#include "reconcile/plan.h"
 #include "state/placements.h"
 #include "state/world.h"
 
@@ -26,6 +27,11 @@ struct UngatedPod {
 // `pods`: those of its chain. Of this room's placement.cc.
 bool PlacesAreSound(const state::World& world, const api::Workload& workload,
                     const std::vector<state::PlacedPodPtr>& pods, absl::Time now);
+
+// For a workload of which nothing has started: takes its admission back when the places do not hold
+// any more. True when that took a write. Of placement.cc, too.
+bool RollBackPlaces(const state::World& world, const api::Workload& workload, absl::Time now,
+                    Plan& plan);
 
 // `pods`: those of the workload's chain, in a stable order. Pods whose node has failed stay gated
 // until there is a replacement. InvalidArgument for an assignment or an index offset that cannot be

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "topology/recheck.h"
 #include "topology/request.h"
 
 namespace sluice::topology {
@@ -24,22 +25,9 @@ int64_t PodsOf(const Assignment& assignment) {
   return pods;
 }
 
-int32_t SlotIn(const Tree& tree, const std::vector<std::string>& values) {
-  if (values.empty() || (!tree.ends_in_hosts() && values.size() != tree.depth())) return -1;
-  return tree.FindLeaf(tree.ends_in_hosts() ? values.back() : tree.IdentityOf(values));
-}
-
 int32_t PositionIn(const Tree& tree, const std::vector<std::string>& values) {
   const int32_t slot = SlotIn(tree, values);
   return slot < 0 ? -1 : tree.PositionOf(slot);
-}
-
-// The position of the leaf's domain at a higher level.
-int32_t Ancestor(const Tree& tree, int32_t leaf, size_t level) {
-  for (size_t l = tree.depth() - 1; l > level; --l) {
-    leaf = tree.level(l).parent[static_cast<size_t>(leaf)];
-  }
-  return leaf;
 }
 
 AssignedDomain DomainAt(const Tree& tree, int32_t position, int64_t count) {

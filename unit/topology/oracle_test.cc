@@ -8,6 +8,7 @@
 #include <map>
 #include <set>
 
+#include "topology/recheck.h"
 #include "unit/catch.h"
 #include "unit/topology/dice.h"
 #include "unit/topology/lab.h"
@@ -221,6 +222,9 @@ void CheckOne(const std::vector<HostModel>& hosts, const Question& question) {
   for (const int64_t here : pods) placed += here;
   CHECK(placed == question.count);
   CHECK(Valid(hosts, pods, leader, question, question.required));
+  // What was just given holds when it is looked at again.
+  CHECK(FindLost(*lab.inventory().FindTree("tas"), request.pod_sets[0],
+                 *placement.pod_sets[0].assignment, {}, true) == std::nullopt);
   if (question.unconstrained || question.leader.has_value()) return;
   // One domain where one is enough.
   const int lowest = LowestLevel(hosts, question);
