@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "flavor/topology_match.h"
+#include "queueing/backfill.h"
 #include "queueing/topology_inputs.h"
 
 namespace sluice::admission {
@@ -45,8 +46,9 @@ TopologyQuestion AskTopology(const TopologySources& sources, const api::Workload
                              const flavor::Assignment& assignment) {
   TopologyQuestion question;
   question.request.now = absl::ToUnixSeconds(sources.now);
-  if (workload.spec.maximum_execution_time_seconds.has_value()) {
-    question.request.bound = *workload.spec.maximum_execution_time_seconds;
+  // The same bound that backfill goes by, in whole seconds and never too short.
+  if (const auto bound = queueing::BoundOf(workload)) {
+    question.request.bound = absl::ToInt64Seconds(absl::Ceil(*bound, absl::Seconds(1)));
   }
   const auto refuse = [&](const api::PodSet& pod_set, std::string error) {
     question.request.pod_sets.clear();

@@ -15,6 +15,25 @@ constexpr int64_t kLongRun = 3600;  // seconds: where no start of the maintenanc
 
 size_t Index(int32_t value) { return static_cast<size_t>(value); }
 
+// Whether the pods could still run there when the planned maintenance begins.
+bool Outlasts(const SearchRequest& request, const Options& options, const NodeRecord& node) {
+  if (!options.exclude_maintenance || !node.maintenance_planned) return false;
+  if (!node.maintenance_start.has_value()) return request.bound.value_or(kNever) > kLongRun;
+  const int64_t left = SaturatingSub(*node.maintenance_start, request.now);
+  return request.bound.value_or(kNever) > left;
+}
+
+// What nodes give to a leaf that are in maintenance before the pods have ended.
+int64_t LostAt(const SearchRequest& request, const Options& options, uint32_t resource,
+               int32_t slot) {
+  int64_t lost = 0;
+  for (const NodeRecord* node : request.tree->leaf(slot).nodes) {
+    if (!Outlasts(request, options, *node)) continue;
+    lost += AmountAt(node->allocatable, resource) - AmountAt(node->foreign, resource);
+  }
+  return lost;
+}
+
 int64_t RoundDown(int64_t value, int64_t unit) { return unit > 1 ? value - value % unit : value; }
 
 }  // namespace
@@ -23,6 +42,9 @@ int64_t Searcher::Free(uint32_t resource, int32_t slot, const LeafUsage* assumed
   const Tree& tree = *request_->tree;
   const int64_t* base = tree.base(resource);
   int64_t free = base == nullptr ? 0 : base[Index(slot)];
+  if (tree.maintenance_nodes() > 0 && !tree.ends_in_hosts()) {
+    free -= LostAt(*request_, options_, resource, slot);
+  }
   const int64_t* used = request_->simulate_empty ? nullptr : tree.used(resource);
   if (used != nullptr) free -= used[Index(slot)];
   if (assumed != nullptr) {
@@ -54,15 +76,14 @@ int64_t Searcher::Fit(const Needs& needs, int32_t slot, const LeafUsage* assumed
   return fit;
 }
 
+// A leaf that is a sum over nodes is out only when all of them are; else it lacks what they have.
 bool Searcher::InMaintenance(int32_t slot) const {
-  if (!options_.exclude_maintenance) return false;
   const auto& nodes = request_->tree->leaf(slot).nodes;
-  return std::any_of(nodes.begin(), nodes.end(), [&](const NodeRecord* node) {
-    if (!node->maintenance_planned) return false;
-    if (!node->maintenance_start.has_value()) return request_->bound.value_or(kNever) > kLongRun;
-    const int64_t left = SaturatingSub(*node->maintenance_start, request_->now);
-    return request_->bound.value_or(kNever) > left;
-  });
+  const auto outlasts = [&](const NodeRecord* node) {
+    return Outlasts(*request_, options_, *node);
+  };
+  return request_->tree->ends_in_hosts() ? std::any_of(nodes.begin(), nodes.end(), outlasts)
+                                         : std::all_of(nodes.begin(), nodes.end(), outlasts);
 }
 
 void Searcher::CountLeaf(int32_t position, const LeafUsage* assumed) {
