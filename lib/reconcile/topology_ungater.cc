@@ -41,6 +41,7 @@ topology::RankedPod RankedPodOf(const PlacedPod& pod, const api::PodSet& pod_set
                                 const std::vector<std::string>& levels) {
   topology::RankedPod ranked;
   ranked.gated = pod.Gated();
+  ranked.deleting = pod.deleting;
   ranked.offset = pod.index_offset;
   if (pod_set.topology_request) {
     const api::PodSetTopologyRequest& request = *pod_set.topology_request;

@@ -45,29 +45,51 @@ std::optional<int64_t> RankOf(const GangPods& gang, const RankedPod& pod, int64_
   return rank;
 }
 
+// Pods on each place that were let go, by the values of their node selector.
+using Taken = absl::btree_map<std::vector<std::string>, int64_t>;
+
+// Takes one of the room that those who are leaving still have a part of.
+bool TakeRoom(Taken& leaving, const AssignedDomain& domain) {
+  const auto there = leaving.find(domain.values);
+  if (there == leaving.end()) return true;
+  return there->second++ < domain.count;
+}
+
 // Nothing when a rule of ranks is broken.
 std::optional<std::vector<PodPlace>> AssignByRank(const GangPods& gang, int64_t annotated) {
   const std::vector<size_t> domains = DomainsByRank(gang.assignment);
   std::vector<bool> seen(static_cast<size_t>(std::max<int64_t>(0, gang.count)));
-  std::vector<PodPlace> places;
+  std::vector<PodPlace> ranked;
+  Taken leaving;
+  for (const RankedPod& pod : gang.pods) {
+    if (pod.deleting && !pod.gated) ++leaving[pod.selector];
+  }
   for (size_t i = 0; i < gang.pods.size(); ++i) {
     const RankedPod& pod = gang.pods[i];
+    if (pod.deleting) continue;
     const std::optional<int64_t> rank = RankOf(gang, pod, annotated);
     if (!rank.has_value() || static_cast<size_t>(*rank) >= domains.size()) return std::nullopt;
     const auto at = static_cast<size_t>(*rank);
     if (seen[at]) return std::nullopt;
     seen[at] = true;
+    const AssignedDomain& domain = gang.assignment.domains[domains[at]];
     if (pod.gated) {
-      places.push_back({i, domains[at]});
-    } else if (pod.selector != gang.assignment.domains[domains[at]].values) {
+      ranked.push_back({i, domains[at]});
+    } else if (pod.selector != domain.values) {
       return std::nullopt;
+    } else {
+      TakeRoom(leaving, domain);
     }
+  }
+  std::vector<PodPlace> places;
+  for (const PodPlace& place : ranked) {
+    if (TakeRoom(leaving, gang.assignment.domains[place.domain])) places.push_back(place);
   }
   return places;
 }
 
 std::vector<PodPlace> AssignGreedily(const GangPods& gang) {
-  absl::btree_map<std::vector<std::string>, int64_t> running;
+  Taken running;
   for (const RankedPod& pod : gang.pods) {
     if (!pod.gated) ++running[pod.selector];
   }
@@ -78,7 +100,7 @@ std::vector<PodPlace> AssignGreedily(const GangPods& gang) {
     const auto there = running.find(assigned.values);
     int64_t room = assigned.count - (there == running.end() ? 0 : there->second);
     for (; room > 0 && next < gang.pods.size(); ++next) {
-      if (!gang.pods[next].gated) continue;
+      if (!gang.pods[next].gated || gang.pods[next].deleting) continue;
       places.push_back({next, domain});
       --room;
     }

@@ -3,9 +3,12 @@
 // By rank where every pod says its index: the domains in order, each for as many ranks as it has
 // pods, so that consecutive ranks are neighbours. Otherwise greedily, in the order of the pods.
 //
-// Contract: pure; O(pods + domains). The result names gated pods only; pods beyond what the
-// assignment has room for stay gated. Source: Kueue's concept page "Topology Aware Scheduling",
-// rank-based ordering.
+// Pods that are being deleted take room until they are gone, but say nothing about ranks: after a
+// workload was stopped and started again the old pod of a rank is there beside the new one.
+//
+// Contract: pure; O(pods + domains). The result names gated pods only, and none that is being
+// deleted; pods beyond what the assignment has room for stay gated. Source: Kueue's concept page
+// "Topology Aware Scheduling", rank-based ordering.
 //
 //   GangPods gang{.assignment = assignment, .count = 4, .index_label = true};
 //   gang.pods = {{.gated = true, .index = "0"}, ...};
@@ -26,6 +29,7 @@ namespace sluice::topology {
 // A pod that has not ended. What a label or annotation says is given as the text on the pod.
 struct RankedPod {
   bool gated = false;
+  bool deleting = false;
   std::optional<std::string> index;
   std::optional<std::string> sub_group;
   std::optional<std::string> offset;  // annotation kueue.x-k8s.io/pod-index-offset

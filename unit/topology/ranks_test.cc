@@ -104,6 +104,31 @@ TEST_CASE("86 a pod without a place stays gated") {
         "0>h1 1>h1 2>h2 3>h2");
 }
 
+TEST_CASE("old pods on their way out do not spoil the ranks of the new ones") {
+  const auto leaving = [](RankedPod pod) {
+    pod.deleting = true;
+    return pod;
+  };
+  // Started again elsewhere while the old pods end: "10" before "2" in the order of names.
+  std::vector<RankedPod> pods;
+  for (const int index : {0, 1, 10, 2, 3, 4, 5, 6, 7, 8, 9}) {
+    pods.push_back(leaving(Running(index, "old")));
+    pods.push_back(Gated(index));
+  }
+  CHECK(Text(Gang("h1:8 h2:3", 11, pods)) ==
+        "1>h1 3>h1 5>h2 7>h1 9>h1 11>h1 13>h1 15>h1 17>h1 19>h2 21>h2");
+  // On the same host they need their room until they are gone.
+  CHECK(Text(Gang("h1:1 h2:1", 2, {leaving(Running(0, "h1")), Gated(1), Gated(0)})) == "1>h2");
+  CHECK(Text(Gang("h1:2 h2:1", 3,
+                  {leaving(Running(0, "h1")), Running(1, "h1"), Gated(0), Gated(2)})) == "3>h2");
+  // One that nobody has replaced yet is none of the new ones, wherever it runs.
+  CHECK(Text(Gang("h1:1 h2:1", 2, {leaving(Running(0, "h2")), Gated(1)})) == "");
+  CHECK(Text(Gang("h1:1 h2:1", 2, {leaving(Running(0, "old")), Gated(1)})) == "1>h2");
+  // A gate of one that goes stays, also where ranks are not known.
+  CHECK(Text(Gang("h1:1 h2:1", 2, {leaving(Gated(0)), Gated(1)})) == "1>h2");
+  CHECK(Text(Gang("h1:1 h2:1", 2, {leaving(Gated(std::nullopt)), Gated(std::nullopt)})) == "1>h1");
+}
+
 TEST_CASE("ranks that cannot be trusted fall back to greedy") {
   const std::string greedy = "0>h1 1>h2";
   CHECK(Text(Gang("h1:1 h2:1", 2, {Gated(1), Gated(1)})) == greedy);
