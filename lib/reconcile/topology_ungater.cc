@@ -56,6 +56,13 @@ topology::RankedPod RankedPodOf(const PlacedPod& pod, const api::PodSet& pod_set
   return ranked;
 }
 
+// Elastic Jobs let their pods go by quota first, one by one as well. Who has not been chosen there
+// is not chosen here: else one pod could be given the quota and another one the place.
+bool WaitsForQuota(const PlacedPod& pod) {
+  return pod.Gated() &&
+         std::find(pod.gates.begin(), pod.gates.end(), api::kElasticJob) != pod.gates.end();
+}
+
 bool HasFailed(const api::Workload& workload, const topology::Assignment& assignment,
                const topology::AssignedDomain& domain) {
   if (!topology::EndsInHosts(assignment.levels)) return false;
@@ -89,7 +96,7 @@ absl::StatusOr<std::vector<UngatedPod>> UngatePods(const api::Workload& workload
     topology::GangPods gang = GangOf(workload, placed);
     std::vector<PlacedPodPtr> members;
     for (const PlacedPodPtr& pod : pods) {
-      if (pod->Ended() || pod->pod_set != placed.pod_set->name) continue;
+      if (pod->Ended() || pod->pod_set != placed.pod_set->name || WaitsForQuota(*pod)) continue;
       members.push_back(pod);
       gang.pods.push_back(RankedPodOf(*pod, *placed.pod_set, gang.assignment.levels));
     }

@@ -134,6 +134,30 @@ TEST_CASE("a pod that is being deleted keeps its place until it is gone") {
   CHECK(scene.Text() == "new>h1");
 }
 
+TEST_CASE("the places of an elastic Job are for the pods that have its quota") {
+  Scene scene;
+  scene.AddPodSet("main", 2, {{{"h1"}, 1}, {{"h2"}, 1}});
+  scene.workload.spec.pod_sets[0].topology_request->pod_index_label.reset();
+  scene.AddRunning("job-1", "0", "h1");
+  // job-4 was let go; then job-2 appeared, which comes before it in every list.
+  scene.AddPod("job-2", "1").gates.push_back(api::kElasticJob);
+  CHECK(scene.Text().empty());
+  scene.AddPod("job-4", "2");
+  CHECK(scene.Text() == "job-4>h2");
+}
+
+TEST_CASE("pods of a run before do not mix up the ranks of the pods that take their turn") {
+  Scene scene;
+  scene.AddPodSet("main", 11, {{{"h1"}, 8}, {{"h2"}, 3}});
+  for (const char* index : {"0", "1", "10", "2", "3", "4", "5", "6", "7", "8", "9"}) {
+    scene.AddRunning(std::string("job-") + index + "-a", index, "h9").deleting = true;
+    scene.AddPod(std::string("job-") + index + "-b", index);
+  }
+  CHECK(scene.Text() ==
+        "job-0-b>h1 job-1-b>h1 job-10-b>h2 job-2-b>h1 job-3-b>h1 job-4-b>h1 job-5-b>h1 "
+        "job-6-b>h1 job-7-b>h1 job-8-b>h2 job-9-b>h2");
+}
+
 TEST_CASE("86 pods that the places have no room for stay gated") {
   Scene scene;
   scene.AddPodSet("main", 5, {{{"h1"}, 4}});
