@@ -10,6 +10,7 @@
 #include "base/status.h"
 #include "base/time.h"
 #include "jobs/pod_template.h"
+#include "queueing/topology_inputs.h"
 
 namespace sluice::jobs {
 
@@ -88,6 +89,13 @@ absl::StatusOr<api::PodSet> PodSetOf(const ManagedPod& pod, std::string name, in
   pod_set.pod_template = pod.pod_template;
   Json json = TemplateJson(pod.pod_template);
   RemoveDuplicateEnv(json);
+  // Read where the pods are placed, long after this pod may have gone.
+  const auto& annotations = pod.metadata.annotations;
+  if (const auto placement = annotations.find(queueing::kPlacement);
+      placement != annotations.end()) {
+    pod_set.pod_template.annotations[queueing::kPlacement] = placement->second;
+    json["metadata"]["annotations"].Set(queueing::kPlacement, placement->second);
+  }
   pod_set.pod_template.raw = std::make_shared<const std::string>(json.Text());
   auto request = TopologyRequestOf(pod.metadata.annotations, api::kPodGroupPodIndex, topology);
   if (!request.ok()) return Annotate(request.status(), "pod " + pod.metadata.name);

@@ -157,6 +157,11 @@ absl::StatusOr<std::optional<api::PodSetTopologyRequest>> RequestOfAnnotations(
   } else {
     asks = false;
   }
+  if (const std::string* placement = Find(annotations, kPlacement)) {
+    if (const auto problem = PlacementProblem(*placement)) {
+      return InvalidArgument("annotation {}: \"{}\" {}", kPlacement, *placement, *problem);
+    }
+  }
   const std::string* constraints = Find(annotations, kSliceConstraints);
   const std::string* level = Find(annotations, kSliceRequiredTopology);
   const std::string* size = Find(annotations, kSliceSize);
@@ -179,6 +184,11 @@ absl::StatusOr<std::optional<api::PodSetTopologyRequest>> RequestOfAnnotations(
   }
   if (!asks) return std::optional<api::PodSetTopologyRequest>();
   return std::optional(std::move(request));
+}
+
+std::optional<std::string> PlacementProblem(const std::string& value) {
+  if (value == "Pack" || value == "Spread") return std::nullopt;
+  return "must be Pack or Spread";
 }
 
 bool AsksForTopology(const api::PodSet& pod_set) {

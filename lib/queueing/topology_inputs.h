@@ -26,7 +26,7 @@ inline constexpr char kSliceSize[] = "kueue.x-k8s.io/podset-slice-size";
 inline constexpr char kSliceConstraints[] =
     "kueue.x-k8s.io/podset-slice-required-topology-constraints";
 inline constexpr char kPodSetGroupName[] = "kueue.x-k8s.io/podset-group-name";
-inline constexpr char kPlacement[] = "sluice.dev/placement";                 // Pack, Spread
+inline constexpr char kPlacement[] = "sluice.dev/placement";                 // see PlacementProblem
 inline constexpr char kMaintenanceStart[] = "sluice.dev/maintenance-start";  // of a Node, RFC 3339
 
 // ---- what is there ----
@@ -43,9 +43,13 @@ Requests ForeignRequests(const api::Pod& pod);
 // ---- what is asked ----
 
 // The request of the annotations of a pod template; absent when nothing in them asks for topology.
-// `multi_layer`: gate TASMultiLayerTopology. InvalidArgument for a value that cannot be read.
+// `multi_layer`: gate TASMultiLayerTopology. InvalidArgument for a value that cannot be read, that
+// of kPlacement too (which is no part of the request: it is read where the pods are placed).
 absl::StatusOr<std::optional<api::PodSetTopologyRequest>> RequestOfAnnotations(
     const api::StringMap& annotations, bool multi_layer);
+
+// Why the value of the annotation kPlacement is refused; nullopt for Pack and Spread.
+std::optional<std::string> PlacementProblem(const std::string& value);
 
 // Whether the pod set asks for topology itself (index labels or a group name alone do not).
 bool AsksForTopology(const api::PodSet& pod_set);
@@ -76,13 +80,13 @@ struct PlacedPodSet {
   const api::PodSetAssignment* assigned = nullptr;
   absl::StatusOr<topology::Assignment> places;  // InvalidArgument when it cannot be read
 };
+// Those that the pod set was given; one without requests of its own is served by those of its
+// group.
+absl::btree_set<FlavorName> FlavorsOf(const api::Workload& workload, const PlacedPodSet& placed);
 // Whether any pod set of it was given places.
 bool HasPlaces(const api::Admission& admission);
 // Those of the workload's admission, in its order; assignments of unknown pod sets are left out.
 std::vector<PlacedPodSet> PlacedPodSets(const api::Workload& workload);
-// Those that the pod set was given; one without requests of its own is served by those of its
-// group.
-absl::btree_set<FlavorName> FlavorsOf(const api::Workload& workload, const PlacedPodSet& placed);
 
 // What a workload takes by the assignments in its admission: an entry for each flavor of a pod set.
 // Only one of them has a topology, and the inventory counts entries of that one alone, so nothing

@@ -6,6 +6,7 @@
 #include <charconv>
 
 #include "api/json.h"
+#include "queueing/topology_inputs.h"
 #include "webhook/rules.h"
 #include "webhook/validators.h"
 
@@ -108,6 +109,15 @@ void CheckSliceSize(const Annotations& annotations, int64_t count, FieldErrors* 
   }
 }
 
+void CheckPlacement(const Annotations& annotations, FieldErrors* errors) {
+  const std::string* placement = annotations.Find(queueing::kPlacement);
+  if (placement == nullptr) return;
+  if (const auto problem = queueing::PlacementProblem(*placement)) {
+    errors->push_back(
+        FieldError::Invalid(annotations.At(queueing::kPlacement), *placement, *problem));
+  }
+}
+
 struct Layer {
   std::string topology;
   int64_t size = 0;
@@ -187,6 +197,7 @@ void CheckTopologyAnnotations(const View& view, const Path& path, const api::Str
   CheckGroup(found, errors);
   CheckSliceSize(found, count, errors);
   CheckConstraints(view, found, count, errors);
+  CheckPlacement(found, errors);
 }
 
 }  // namespace sluice::webhook

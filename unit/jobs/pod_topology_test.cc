@@ -5,6 +5,7 @@
 #include "jobs/construct.h"
 #include "jobs/job_kind.h"
 #include "jobs/pod.h"
+#include "queueing/topology_inputs.h"
 #include "unit/build/builders.h"
 #include "unit/catch.h"
 
@@ -87,6 +88,24 @@ TEST_CASE("A pod asks by its own annotations") {
   REQUIRE(pod_set.ok());
   CHECK(pod_set->topology_request->required == "rack");
   CHECK(pod_set->topology_request->pod_index_label == api::kPodGroupPodIndex);
+}
+
+TEST_CASE("Pods carry to their pod set how they want to be placed, as a Job's template does") {
+  state::ManagedPod pod;
+  pod.metadata.name = "p";
+  pod.metadata.annotations = {{kUnconstrained, "true"}, {"example.com/other", "stays"}};
+  CHECK(PodSetOf(pod, "main", 1, kAll)->pod_template.annotations.empty());
+  pod.metadata.annotations[queueing::kPlacement] = "Spread";
+  const auto pod_set = PodSetOf(pod, "main", 1, kAll);
+  REQUIRE(pod_set.ok());
+  CHECK(queueing::TopologyRequestOf(*pod_set, false).spreading == topology::Spreading::kSpread);
+  CHECK(api::Encode(*pod_set).Find("template", "metadata")->Text() ==
+        R"({"annotations":{"sluice.dev/placement":"Spread"}})");
+  pod.metadata.annotations[queueing::kPlacement] = "Scatter";
+  CHECK(std::string(PodSetOf(pod, "main", 1, kAll).status().message()) ==
+        "pod p: annotation sluice.dev/placement: \"Scatter\" must be Pack or Spread");
+  CHECK(RequestText(JobWith({{queueing::kPlacement, "Scatter"}}), kAll) ==
+        "annotation sluice.dev/placement: \"Scatter\" must be Pack or Spread");
 }
 
 // A Workload admitted on one host, whose pod set asks so.

@@ -101,6 +101,18 @@ TEST_CASE("topology annotations") {
   }
 }
 
+TEST_CASE("pods are packed or spread, and nothing else") {
+  const TestView test;
+  const auto errors_of = [&](const char* value) {
+    FieldErrors errors;
+    CheckTopologyAnnotations(test.view, Path("m"), {{"sluice.dev/placement", value}}, 4, &errors);
+    return Short(errors);
+  };
+  CHECK(errors_of("Pack").empty());
+  CHECK(errors_of("Spread").empty());
+  CHECK(errors_of("spread") == List{"m.annotations[sluice.dev/placement]: Invalid value"});
+}
+
 TEST_CASE("layers are forbidden with their gate off, and nothing more is said") {
   const TestView off({{"TASMultiLayerTopology", false}});
   FieldErrors errors;
