@@ -127,13 +127,7 @@ EquivalenceClass Classify(const WorkloadInfo& info, const RequestContext& contex
     signature.Add(info.workload->metadata.Annotation(api::kAllowedResourceFlavors));
   }
   // Nodes whose maintenance is planned take only what ends before it.
-  if (const auto& bound = info.workload->spec.maximum_execution_time_seconds) {
-    signature.Add(*bound);
-  }
-  if (const std::string runtime = info.workload->metadata.Annotation(kExpectedRuntime);
-      !runtime.empty()) {
-    signature.Add(runtime);
-  }
+  if (const auto bound = BoundOf(*info.workload)) signature.Add(absl::ToInt64Nanoseconds(*bound));
   // A slice needs only what the one before does not hold, in that one's flavors and places.
   if (const std::optional<ObjectKey> replaced = ReplacedSlice(*info.workload)) {
     signature.Add(replaced->ToString());
