@@ -11,8 +11,11 @@ namespace sluice::jobs {
 using state::ManagedPod;
 using state::ManagedPodPtr;
 
-std::string PodGroupOfPods(const std::string& ns, const std::string& group) {
-  return PodGroupName(group, fmt::format("{}\n{}", ns, group));
+std::string PodGroupOfPods(const std::string& ns, const std::string& group,
+                           const std::string& priority_class) {
+  std::string seed = fmt::format("{}\n{}", ns, group);
+  if (!priority_class.empty()) seed += "\n" + priority_class;
+  return PodGroupName(group, seed);
 }
 
 Gang PodGangOf(const ManagedPod& pod) {
@@ -51,20 +54,24 @@ std::string Disagreement(const Pods& pods, const api::PodGroup* group) {
   for (const ManagedPodPtr& pod : pods) {
     if (!IsRunnableOrSucceeded(*pod) || IsSucceeded(*pod)) continue;
     if (first == nullptr) first = pod.get();
+    // Before the names: those of ours differ where the classes do.
+    const int32_t priority = pod->spec().priority.value_or(0);
+    const int32_t wanted =
+        group != nullptr ? group->priority.value_or(0) : first->spec().priority.value_or(0);
+    const bool grouped =
+        !pod->spec().scheduling_group.empty() && !first->spec().scheduling_group.empty();
+    if (grouped && priority != wanted) {
+      return fmt::format(
+          "pod {} has priority {} and {} has {}: kube-scheduler places no gang whose priorities "
+          "differ",
+          pod->metadata.name, priority,
+          group != nullptr ? "PodGroup " + group->metadata.name : "pod " + first->metadata.name,
+          wanted);
+    }
     if (name(*pod) != name(*first)) {
       return fmt::format("pods {} and {} are in different PodGroups: {} and {}",
                          first->metadata.name, pod->metadata.name, name(*first), name(*pod));
     }
-    const int32_t priority = pod->spec().priority.value_or(0);
-    const int32_t wanted =
-        group != nullptr ? group->priority.value_or(0) : first->spec().priority.value_or(0);
-    if (priority == wanted || pod->spec().scheduling_group.empty()) continue;
-    return fmt::format(
-        "pod {} has priority {} and {} has {}: kube-scheduler places no gang whose priorities "
-        "differ",
-        pod->metadata.name, priority,
-        group != nullptr ? "PodGroup " + group->metadata.name : "pod " + first->metadata.name,
-        wanted);
   }
   return "";
 }

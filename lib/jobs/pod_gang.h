@@ -19,8 +19,11 @@
 
 namespace sluice::jobs {
 
-// The name of the PodGroup of the pods of a group.
-std::string PodGroupOfPods(const std::string& ns, const std::string& group);
+// The name of the PodGroup of the pods of a group. Another priority class means another PodGroup: a
+// PodGroup keeps its priority, and one that is deleted stays as long as pods name it, so a group
+// that is made again with another class would wait for the end of what it keeps alive itself.
+std::string PodGroupOfPods(const std::string& ns, const std::string& group,
+                           const std::string& priority_class);
 
 // The gang that a pod is in.
 Gang PodGangOf(const state::ManagedPod& pod);

@@ -45,7 +45,8 @@ PodGangChoice ChoosePodGang(const View& view, const ManagedPod& pod, const std::
       !pod.metadata.Annotation(api::kGangMode).empty() || !pod.spec().scheduling_group.empty();
   if (decided || !Wanted(view, pod) || !Obstacle(view, pod).empty()) return {};
   if (!view.features.pod_groups) return {"", jobs::kModeFallback};
-  return {jobs::PodGroupOfPods(ns, GroupOf(view, pod)), jobs::kModePodGroup};
+  return {jobs::PodGroupOfPods(ns, GroupOf(view, pod), pod.spec().priority_class_name),
+          jobs::kModePodGroup};
 }
 
 void CheckPodGang(const Request& request, const View& view, const ManagedPod& pod,

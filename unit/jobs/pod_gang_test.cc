@@ -26,11 +26,13 @@ Pods Group(const std::vector<ManagedPod>& pods) {
 }
 
 TEST_CASE("All pods of a group name one PodGroup, and those of another group another") {
-  CHECK(PodGroupOfPods("ns", "g") == PodGroupOfPods("ns", "g"));
-  CHECK(PodGroupOfPods("ns", "g") != PodGroupOfPods("ns", "h"));
-  CHECK(PodGroupOfPods("ns", "g") != PodGroupOfPods("other", "g"));
-  CHECK(PodGroupOfPods("ns", "g").starts_with("g-"));
-  CHECK(PodGroupOfPods("ns", std::string(250, 'x')).size() <= 253);
+  CHECK(PodGroupOfPods("ns", "g", "") == PodGroupOfPods("ns", "g", ""));
+  CHECK(PodGroupOfPods("ns", "g", "") != PodGroupOfPods("ns", "h", ""));
+  CHECK(PodGroupOfPods("ns", "g", "") != PodGroupOfPods("other", "g", ""));
+  CHECK(PodGroupOfPods("ns", "g", "").starts_with("g-"));
+  CHECK(PodGroupOfPods("ns", "g", "high") == PodGroupOfPods("ns", "g", "high"));
+  CHECK(PodGroupOfPods("ns", "g", "high") != PodGroupOfPods("ns", "g", ""));
+  CHECK(PodGroupOfPods("ns", std::string(250, 'x'), "").size() <= 253);
 }
 
 TEST_CASE("Whose gang a pod is in is read from the pod") {
