@@ -129,7 +129,9 @@ void CountEviction(api::Workload& workload, const std::string& reason, const std
 
 std::string PendingReason(const std::string& granular, bool by_scheduler,
                           const StatusOptions& options) {
-  if (options.granular_reasons || granular == kOnHold) return granular;
+  if (options.granular_reasons || granular == kOnHold || granular == kGangRefused) {
+    return granular;
+  }
   if (granular == kWaitingForPodsReady) return "Waiting";
   if (granular == kAdmissionGated && !by_scheduler) return granular;
   const bool inadmissible = granular == kMisconfigured || granular == kSuspended;

@@ -34,6 +34,8 @@ inline constexpr char kMisconfigured[] = "Misconfigured";
 inline constexpr char kSuspended[] = "Suspended";
 inline constexpr char kAdmissionGated[] = "AdmissionGated";
 inline constexpr char kOnHold[] = "OnHold";
+// Its gang can not be placed as things are: it stays out of its queue until that is mended.
+inline constexpr char kGangRefused[] = "GangRefused";
 
 // Reasons of Evicted=True.
 inline constexpr char kEvictedPreempted[] = "Preempted";
@@ -49,6 +51,9 @@ inline constexpr char kEvictedVariantEvicted[] = "VariantEvicted";  // of a pare
 inline constexpr char kEvictedGangBroken[] = "GangBroken";
 // The pods of a gang did not all start in time; it comes back after a pause.
 inline constexpr char kEvictedGangIncomplete[] = "GangIncomplete";
+// It was to start when its gang could not be placed any more; it comes back after a pause. The same
+// word as above.
+inline constexpr char kEvictedGangRefused[] = "GangRefused";
 inline constexpr char kDeactivated[] = "Deactivated";  // also a reason of QuotaReserved=False
 
 // A reason of Finished=True: a later slice of the same elastic job has its place.

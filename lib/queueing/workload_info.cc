@@ -197,7 +197,7 @@ bool IsAdmissible(const api::Workload& workload, const OrderOptions& options) {
   const api::Condition* reserved = api::FindCondition(conditions, api::kQuotaReserved);
   if (reserved != nullptr && reserved->status == api::ConditionStatus::kTrue) return false;
   if (reserved != nullptr && reserved->status == api::ConditionStatus::kFalse &&
-      reserved->reason == "OnHold") {
+      (reserved->reason == "OnHold" || reserved->reason == "GangRefused")) {
     return false;
   }
   return !options.admission_gated_by ||

@@ -147,6 +147,11 @@ class Explainer {
     }
     const api::Condition* reserved =
         api::FindCondition(workload_.status.conditions, api::kQuotaReserved);
+    if (reserved != nullptr && reserved->status == api::ConditionStatus::kFalse &&
+        reserved->reason == admission::kGangRefused) {
+      return Block("GangRefused", reserved->message,
+                   "its PodGroup, and whoever else uses that, let its pods start as a whole");
+    }
     if (reserved != nullptr && reserved->reason == admission::kOnHold) {
       return Block("OnHold", "it is on hold: " + reserved->message, "it is released");
     }

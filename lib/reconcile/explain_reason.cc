@@ -32,6 +32,7 @@ constexpr const char* kWaitingConditions[] = {admission::kReservedCondition, kCr
 
 std::string ReasonOfBlocker(const std::string& reason) {
   if (reason == "ChecksPending") return "CheckPending";
+  if (reason == "GangRefused") return "GangIncomplete";
   for (const char* stopped : {"LocalQueueStopped", "ClusterQueueStopped", "ClusterQueueInactive",
                               "LocalQueueNotFound", "ClusterQueueNotFound", "CohortCycle"}) {
     if (reason == stopped) return "QueueStopped";

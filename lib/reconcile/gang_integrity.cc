@@ -156,4 +156,32 @@ bool RestGang(const api::Workload& workload, absl::Time now, Plan& plan) {
       .Say(ConditionStatus::kFalse, kNotRunning, "The workload holds no quota", true);
 }
 
+std::optional<api::Workload> HoldGang(const api::Workload& workload, const std::string& refusal,
+                                      absl::Time now, const admission::StatusOptions& options) {
+  const api::Conditions& conditions = workload.status.conditions;
+  if (workload.metadata.Deleting() || !workload.spec.active.value_or(true) ||
+      api::IsTrue(conditions, api::kFinished) || api::IsTrue(conditions, api::kQuotaReserved)) {
+    return std::nullopt;
+  }
+  const Condition* reserved = api::FindCondition(conditions, api::kQuotaReserved);
+  const std::string reason = reserved == nullptr ? "" : reserved->reason;
+  if (reason == admission::kOnHold) return std::nullopt;
+  if (refusal.empty() && reason != admission::kGangRefused) return std::nullopt;
+  api::Workload next = workload;
+  const bool changed =
+      refusal.empty()
+          ? admission::SetPending(
+                next, admission::PendingReason(admission::kPendingEvaluation, false, options),
+                admission::kPendingEvaluationMessage, nullptr, now, options)
+          : admission::SetPending(next, admission::kGangRefused, refusal, nullptr, now, options);
+  if (!changed) return std::nullopt;
+  return next;
+}
+
+bool EvictRefusedGang(Plan& plan, const state::World& world, const api::Workload& workload,
+                      const std::string& refusal, absl::Time now) {
+  return AddEviction(plan, world, workload, admission::kEvictedGangRefused, refusal, now,
+                     admission::NextRequeueState(workload, kPause, now));
+}
+
 }  // namespace sluice::reconcile

@@ -14,7 +14,10 @@
 #include <absl/time/time.h>
 
 #include <cstdint>
+#include <optional>
+#include <string>
 
+#include "admission/conditions.h"
 #include "jobs/gang.h"
 #include "reconcile/plan.h"
 #include "state/world.h"
@@ -39,6 +42,15 @@ bool WatchGang(const state::World& world, const api::Workload& workload, const G
                absl::Time now, Plan& plan);
 // Of one that gave its quota back: what was said about its pods is over.
 bool RestGang(const api::Workload& workload, absl::Time now, Plan& plan);
+
+// The Workload that waits, held out of its queue with the reason why its gang is refused, or let
+// back into it when `refusal` is ""; nullopt when there is nothing to write.
+std::optional<api::Workload> HoldGang(const api::Workload& workload, const std::string& refusal,
+                                      absl::Time now, const admission::StatusOptions& options);
+// Of one that was admitted before that was found: the cause lies with others and may pass, so it
+// comes back after a pause.
+bool EvictRefusedGang(Plan& plan, const state::World& world, const api::Workload& workload,
+                      const std::string& refusal, absl::Time now);
 
 // The PodGroup of ours behind a gang: that it is there and asks for the pods that it should. While
 // it is not known what the cluster has, and with `exact` while the old one of that name goes away,

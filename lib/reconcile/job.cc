@@ -11,6 +11,7 @@
 #include "preemption/checkpoint.h"
 #include "reconcile/checkpoint.h"
 #include "reconcile/job_gang.h"
+#include "reconcile/job_parts.h"
 #include "reconcile/job_slices.h"
 #include "reconcile/reconcilers.h"
 #include "reconcile/workload_parts.h"
@@ -22,27 +23,9 @@ using api::ConditionStatus;
 using api::Json;
 using jobs::BatchJob;
 
-// Owners are followed at most this far up.
-constexpr int kMaxOwnerDepth = 10;
-
 bool Has(const api::Workload& workload, const char* condition) {
   return api::IsTrue(workload.status.conditions, condition);
 }
-
-// The UID instead of a resource version: the Job controller writes the status all the time, and
-// what must never happen is only that the patch meets another Job of the same name.
-state::Action JobPatchAction(const api::Job& job, jobs::JobPatch patch) {
-  patch.body["metadata"].Set("uid", job.metadata.uid);
-  return MergePatchAction(api::Kind::kJob, job.metadata.Key(), patch.subresource,
-                          std::move(patch.body), "");
-}
-
-Note JobNote(const api::Job& job, bool warning, std::string reason, std::string message) {
-  return {api::Kind::kJob, job.metadata.Key(), job.metadata.uid,  BatchJob::kEventSource,
-          warning,         std::move(reason),  std::move(message)};
-}
-
-std::string QueueName(const api::Job& job) { return job.metadata.Label(api::kQueueNameLabel); }
 
 // One pass over one top-level Job.
 class JobPass {
@@ -63,11 +46,12 @@ class JobPass {
       return std::move(plan_);
     }
     pod_sets_ = *std::move(pod_sets);
+    gang_.RaiseMinimum(pod_sets_);
     if (prebuilt_.empty() ? EnsureWorkload() : FindPrebuilt()) return std::move(plan_);
     if (workload_ != nullptr && world_.IsAssumed(workload_->metadata.Key())) {
       return std::move(plan_);  // its reply comes soon
     }
-    if (WorkloadEnded() || JobEnded() || NoWorkload() || SyncFromJob() || Checkpoints() ||
+    if (WorkloadEnded() || JobEnded() || NoWorkload() || SyncFromJob() || Held() || Checkpoints() ||
         Reclaimable() || PodsReady() || Evicted()) {
       return std::move(plan_);
     }
@@ -127,8 +111,8 @@ class JobPass {
       if (candidate == nullptr) continue;
       // Whether it is the right one cannot be told, so nothing is done to it or to the Job.
       if (world_.Unreadable({api::Kind::kWorkload, key})) return true;
-      const bool match = workload_ == nullptr &&
-                         jobs::Matches(world_, *candidate, job_.metadata, pod_sets_, Suspended());
+      const bool match = workload_ == nullptr && jobs::Matches(world_, *candidate, job_.metadata,
+                                                               PodSetsFor(*candidate), Suspended());
       if (match) {
         workload_ = candidate;
       } else {
@@ -151,6 +135,18 @@ class JobPass {
     }
     for (const auto& extra : surplus) DeleteWorkload(*extra);
     return !plan_.writes.empty();
+  }
+
+  // What its quota was given for stays when the PodGroup of somebody else asks for more.
+  std::vector<api::PodSet> PodSetsFor(const api::Workload& workload) const {
+    std::vector<api::PodSet> pod_sets = pod_sets_;
+    const auto& given = workload.spec.pod_sets;
+    if (workload.status.admission && gang_.Foreign() && given.size() == pod_sets.size()) {
+      for (size_t i = 0; i < given.size(); ++i) {
+        if (pod_sets[i].min_count) pod_sets[i].min_count = given[i].min_count;
+      }
+    }
+    return pod_sets;
   }
 
   void DeleteWorkload(const api::Workload& workload) {
@@ -204,7 +200,7 @@ class JobPass {
       return true;
     }
     if (!Has(*found, api::kFinished) &&
-        !jobs::Matches(world_, *found, job_.metadata, pod_sets_, Suspended())) {
+        !jobs::Matches(world_, *found, job_.metadata, PodSetsFor(*found), Suspended())) {
       api::Workload next = *found;
       admission::SetFinished(next, "OutOfSync",
                              "The prebuilt workload is out of sync with its user job", now_);
@@ -275,11 +271,12 @@ class JobPass {
       }
       if (BatchJob::Active(job_)) return true;
     }
-    if (const std::string refusal = gang_.Refusal(); !refusal.empty()) {
-      plan_.notes.push_back(JobNote(job_, true, "GangRefused", refusal));
+    if (gang_.Unknown(plan_)) return true;
+    const char* reason = nullptr;
+    if (const std::string refusal = gang_.Refusal(reason); !refusal.empty()) {
+      plan_.notes.push_back(JobNote(job_, true, reason, refusal));
       return true;
     }
-    if (gang_.WaitsForGroup(plan_)) return true;
     std::optional<jobs::Slice> slice;
     if (elastic_) slice = jobs::Slice{running_.get()};
     absl::StatusOr<jobs::NewWorkload> created =
@@ -304,6 +301,19 @@ class JobPass {
     const bool changed = SyncPriority(*workload_);
     const bool two = running_ != nullptr && running_ != workload_;
     return (two && SyncPriority(*running_)) || changed;
+  }
+
+  // What speaks against a gang is asked before there is quota for it.
+  bool Held() {
+    if (Has(*workload_, api::kQuotaReserved)) return false;
+    if (gang_.Unknown(plan_)) return false;
+    const char* reason = nullptr;
+    const std::string refusal = gang_.Refusal(reason);
+    std::optional<api::Workload> next = HoldGang(*workload_, refusal, now_, options_);
+    if (!next) return false;
+    Write& write = WriteWorkload(*std::move(next));
+    if (!refusal.empty()) write.notes.push_back(JobNote(job_, true, reason, refusal));
+    return true;
   }
 
   DeclaredCheckpoints DeclaredByJob() const {
@@ -421,9 +431,9 @@ class JobPass {
   }
 
   void SyncQueueName() {
-    if (workload_->spec.queue_name == QueueName(job_)) return;
+    if (workload_->spec.queue_name == QueueNameOf(job_)) return;
     Json body = Json::MakeObject();
-    body["spec"].Set("queueName", QueueName(job_).empty() ? Json() : Json(QueueName(job_)));
+    body["spec"].Set("queueName", QueueNameOf(job_).empty() ? Json() : Json(QueueNameOf(job_)));
     plan_.Add(MergePatchAction(api::Kind::kWorkload, workload_->metadata.Key(), "", std::move(body),
                                workload_->metadata.resource_version));
   }
@@ -458,15 +468,19 @@ class JobPass {
     };
     const auto infos = jobs::InfosOf(world_, *workload_);
     if (!infos.ok()) return fail(infos.status());
-    if (const std::string refusal = gang_.Refusal(); !refusal.empty()) {
-      return fail(absl::FailedPreconditionError(refusal));
+    if (gang_.Unknown(plan_)) return;
+    const char* reason = nullptr;
+    if (const std::string refusal = gang_.Refusal(reason); !refusal.empty()) {
+      EvictRefusedGang(plan_, world_, *workload_, refusal, now_);
+      return;
     }
     absl::StatusOr<jobs::JobPatch> patch = BatchJob::Start(job_, *infos);
     if (!patch.ok()) return fail(patch.status());
     // The group is there before the first pod is.
     if (gang_.Prepare(infos->front().count, plan_)) return;
     gang_.AddToStart(infos->front().count, patch->body);
-    Write& write = plan_.Add(JobPatchAction(job_, *std::move(patch)));
+    // What the patch says was found out from the Job as it is, its parallelism for one.
+    Write& write = plan_.Add(JobPatchAction(job_, *std::move(patch), true));
     write.notes.push_back(
         JobNote(job_, false, "Started",
                 "Admitted by clusterQueue " + workload_->status.admission->cluster_queue));
@@ -499,79 +513,12 @@ class JobPass {
   Plan plan_;
 };
 
-// The Job is gone or going: its Workloads end at once, so that their quota is free even while the
-// garbage collector takes its time.
-Plan Finalize(const state::World& world, const ObjectKey& key, absl::Time now) {
-  Plan plan;
-  for (const ObjectKey& owned : world.WorkloadsOwnedBy(key.ns, BatchJob::kKind, key.name)) {
-    const auto workload = world.workloads().Find(owned);
-    if (workload == nullptr) continue;
-    const bool finish = world.settings().gates.Enabled("FinishOrphanedWorkloads") &&
-                        !workload->metadata.Deleting() &&
-                        workload->metadata.Controller() != nullptr &&
-                        !Has(*workload, api::kFinished);
-    if (finish) {
-      api::Workload next = *workload;
-      admission::SetFinished(next, "OwnerNotFound", "The owner of the workload is gone", now);
-      plan.Add(WorkloadStatusAction(world, std::move(next), now, true));
-    } else {
-      RemoveFinalizer(plan, *workload);
-    }
-  }
-  return plan;
-}
-
-// The topmost Job above this one that is managed; nullptr when this one is at the top.
-std::shared_ptr<const api::Job> ManagedAncestor(const state::World& world, const api::Job& job,
-                                                bool& too_deep) {
-  std::shared_ptr<const api::Job> ancestor;
-  const api::OwnerReference* owner = job.metadata.Controller();
-  for (int depth = 0; owner != nullptr && owner->kind == BatchJob::kKind; ++depth) {
-    if (depth > kMaxOwnerDepth) {
-      too_deep = true;
-      return nullptr;
-    }
-    const auto parent = world.jobs().Find({job.metadata.ns, owner->name});
-    if (parent == nullptr || parent->metadata.uid != owner->uid) break;
-    if (world.settings().manage_jobs_without_queue_name || !QueueName(*parent).empty()) {
-      ancestor = parent;
-    }
-    owner = parent->metadata.Controller();
-  }
-  return ancestor;
-}
-
-// A child runs only while its ancestor's Workload is admitted; the parent's controller starts it.
-Plan ReconcileChild(const state::World& world, const api::Job& job, const api::Job& ancestor) {
-  Plan plan;
-  if (BatchJob::Finished(job) || job.spec.suspend.value_or(false)) return plan;
-  std::shared_ptr<const api::Workload> newest;
-  for (const ObjectKey& key :
-       world.WorkloadsOwnedBy(job.metadata.ns, BatchJob::kKind, ancestor.metadata.name)) {
-    const auto workload = world.workloads().Find(key);
-    if (workload == nullptr || Has(*workload, api::kFinished)) continue;
-    if (newest == nullptr ||
-        workload->metadata.creation_timestamp > newest->metadata.creation_timestamp) {
-      newest = workload;
-    }
-  }
-  const bool may_run =
-      newest != nullptr && (Has(*newest, api::kAdmitted) ||
-                            (IsElastic(world, ancestor.metadata) && !Has(*newest, api::kEvicted)));
-  if (may_run) return plan;
-  Json body = Json::MakeObject();
-  body["spec"].Set("suspend", true);
-  plan.Add(JobPatchAction(job, {"", std::move(body)}))
-      .notes.push_back(JobNote(job, false, "Suspended", "Kueue managed child job suspended"));
-  return plan;
-}
-
 }  // namespace
 
 Plan ReconcileJob(const state::World& world, const ObjectKey& key, absl::Time now) {
   if (world.Unreadable({api::Kind::kJob, key})) return {};
   const auto job = world.jobs().Find(key);
-  if (job == nullptr || job->metadata.Deleting()) return Finalize(world, key, now);
+  if (job == nullptr || job->metadata.Deleting()) return FinalizeJob(world, key, now);
   const auto ns = world.namespaces().Find({"", key.ns});
   const state::Settings& settings = world.settings();
   if (ns == nullptr || !settings.managed_jobs_namespace_selector.Matches(ns->metadata.labels) ||
@@ -589,9 +536,12 @@ Plan ReconcileJob(const state::World& world, const ObjectKey& key, absl::Time no
     return plan;
   }
   if (ancestor != nullptr) return ReconcileChild(world, *job, *ancestor);
-  if (QueueName(*job).empty() && !settings.manage_jobs_without_queue_name) return {};
+  if (QueueNameOf(*job).empty() && !settings.manage_jobs_without_queue_name) return {};
   Plan plan = JobPass(world, *job, now).Run();
-  if (plan.writes.empty() && IsElastic(world, job->metadata)) UngatePods(world, *job, now, plan);
+  if (plan.writes.empty() && IsElastic(world, job->metadata)) {
+    UngatePods(world, *job, now, plan);
+    if (plan.writes.empty()) JobGang(world, *job, now).Wake(plan);
+  }
   return plan;
 }
 

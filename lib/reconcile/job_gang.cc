@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "api/names.h"
+#include "api/pod_names.h"
 #include "jobs/construct.h"
 #include "jobs/job_kind.h"
 #include "reconcile/job_slices.h"
@@ -27,8 +28,24 @@ Note JobGang::MakeNote(bool warning, std::string reason, std::string message) co
           warning,         std::move(reason),   std::move(message)};
 }
 
-std::string JobGang::Refusal() const {
-  if (group_ == nullptr) return "";
+bool JobGang::Unknown(Plan& plan) const {
+  if (gang_.pod_group.name.empty() || !world_.features().pod_groups) return false;
+  if (world_.PodGroupsKnown() && !world_.Unreadable({api::Kind::kPodGroup, gang_.pod_group})) {
+    return false;
+  }
+  plan.RecheckAt(now_ + absl::Seconds(1));
+  return true;
+}
+
+std::string JobGang::Refusal(const char*& reason) const {
+  reason = "GangRefused";
+  if (group_ == nullptr) {
+    // Quota for a gang that kube-scheduler does not look at would be of use to nobody.
+    if (!Foreign() || !world_.features().pod_groups) return "";
+    reason = "PodGroupMissing";
+    return fmt::format("there is no PodGroup {}, without which kube-scheduler places no pod of it",
+                       gang_.pod_group.name);
+  }
   if (gang_.form == GangForm::kOwn) {
     const api::OwnerReference* owner = group_->metadata.Controller();
     if (owner != nullptr && owner->uid == job_.metadata.uid) return "";
@@ -51,6 +68,15 @@ std::string JobGang::RefusalOfForeign(const api::PodGroup* group) const {
                         {{api::Kind::kJob, job_.metadata.Key()},
                          job_.metadata.creation_timestamp,
                          job_.metadata.uid});
+}
+
+void JobGang::RaiseMinimum(std::vector<api::PodSet>& pod_sets) const {
+  if (!Foreign() || group_ == nullptr || !group_->policy.gang) return;
+  const int32_t needed = group_->policy.gang->min_count.value_or(1);
+  for (api::PodSet& pod_set : pod_sets) {
+    if (!pod_set.min_count) continue;
+    pod_set.min_count = std::max(*pod_set.min_count, std::min(needed, pod_set.count));
+  }
 }
 
 bool JobGang::KeepOwnGroup(int32_t wanted, bool exact, Plan& plan) const {
@@ -96,12 +122,18 @@ bool JobGang::Grow(const api::Workload& slice, Plan& plan) const {
   return KeepOwnGroup(Minimum(live), true, plan);
 }
 
-// The API server refuses a minimum above the parallelism, so both go into one write.
+// The API server refuses a minimum above the parallelism, so both go into one write. Without a
+// minimum of its own the gang asks for as many pods as run at a time, and those that have ended
+// count no more. What the user asks for only comes down, to what is left to run.
 void JobGang::AddToStart(int32_t count, Json& body) const {
-  if (gang_.form != GangForm::kJobController || !gang_.ours) return;
-  const int32_t wanted = std::max(1, std::min(count, jobs::PodsToRun(job_)));
-  const auto now = jobs::ExplicitMinCount(job_);
-  if (!now || *now == wanted) return;
+  if (gang_.form != GangForm::kJobController) return;
+  const int32_t left = std::max(1, std::min(count, jobs::PodsToRun(job_)));
+  const Json* given = body.Find("spec", "parallelism");
+  const int32_t parallelism =
+      given == nullptr ? job_.spec.parallelism.value_or(1) : static_cast<int32_t>(given->AsInt());
+  const int32_t have = jobs::ExplicitMinCount(job_).value_or(parallelism);
+  const int32_t wanted = gang_.ours ? left : std::min(have, left);
+  if (have == wanted) return;
   body["spec"]["scheduling"]["schedulingPolicy"]["gang"].Set("minCount",
                                                              static_cast<int64_t>(wanted));
 }
@@ -137,28 +169,7 @@ std::vector<Note> JobGang::StartNotes(const api::Workload& workload) const {
     return {MakeNote(true, "GangFallback",
                      fmt::format("The cluster does not serve PodGroups: {}", one_by_one))};
   }
-  if (gang_.form == GangForm::kForeign && world_.PodGroupsKnown() && group_ == nullptr) {
-    return {
-        MakeNote(true, "PodGroupMissing",
-                 fmt::format("The pods wait until there is a PodGroup {}", gang_.pod_group.name))};
-  }
   return {};
-}
-
-// Quota for a gang that kube-scheduler does not look at would be of use to nobody.
-bool JobGang::WaitsForGroup(Plan& plan) const {
-  if (gang_.form != GangForm::kForeign || group_ != nullptr || !world_.features().pod_groups) {
-    return false;
-  }
-  if (!world_.PodGroupsKnown() || world_.Unreadable({api::Kind::kPodGroup, gang_.pod_group})) {
-    plan.RecheckAt(now_ + absl::Seconds(1));
-    return true;
-  }
-  plan.notes.push_back(MakeNote(
-      true, "PodGroupMissing",
-      fmt::format("there is no PodGroup {}, without which kube-scheduler places no pod of it",
-                  gang_.pod_group.name)));
-  return true;
 }
 
 // A minimum is written only when it would be in the way: kube-scheduler looks at it only while it
@@ -166,7 +177,7 @@ bool JobGang::WaitsForGroup(Plan& plan) const {
 // for the time being, and goes up when all are there.
 bool JobGang::KeepMinimum(const api::Workload& workload, Plan& plan) const {
   const bool own = gang_.form == GangForm::kOwn;
-  if (!own && !(gang_.form == GangForm::kJobController && gang_.ours)) return false;
+  if (!own && gang_.form != GangForm::kJobController) return false;
   const int32_t live = Live(workload);
   if (live < 1) return false;
   int32_t wanted = Minimum(live);
@@ -179,7 +190,8 @@ bool JobGang::KeepMinimum(const api::Workload& workload, Plan& plan) const {
   if (running >= live) {
     if (have >= wanted) return false;
   } else {
-    if (jobs::OnGangBrokenOf(job_.metadata) == jobs::OnGangBroken::kShrink &&
+    // What the user wrote into the Job could not be told from what was written here.
+    if ((own || gang_.ours) && jobs::OnGangBrokenOf(job_.metadata) == jobs::OnGangBroken::kShrink &&
         WasWhole(workload, now_)) {
       const int32_t floor = std::min(wanted, jobs::DeclaredMinimum(job_).value_or(wanted));
       wanted = std::max(1, std::clamp(running, floor, wanted));
@@ -187,6 +199,40 @@ bool JobGang::KeepMinimum(const api::Workload& workload, Plan& plan) const {
     if (have <= wanted) return false;
   }
   return own ? KeepOwnGroup(wanted, false, plan) : KeepExplicit(wanted, plan);
+}
+
+bool JobGang::Wake(Plan& plan) const {
+  const std::string& group = gang_.pod_group.name;
+  if (group.empty() || !world_.slice_pods().synced()) return false;
+  const std::vector<state::SlicePodPtr> pods = world_.slice_pods().OfJob(job_.metadata.Key());
+  const state::SlicePod* blocks = nullptr;
+  const state::SlicePod* waits = nullptr;
+  const state::SlicePod* marked = nullptr;
+  for (const state::SlicePodPtr& pod : pods) {
+    if (!pod->Pending() || pod->pod_group != group) continue;
+    const bool gated = !pod->gates.empty();
+    if (gated && blocks == nullptr) blocks = pod.get();
+    if (gated) continue;
+    if (waits == nullptr) waits = pod.get();
+    if (pod->annotations.contains(api::kGangWaker)) marked = pod.get();
+  }
+  const auto mark = [&](const state::SlicePod& pod, Json uid) {
+    Json body = Json::MakeObject();
+    body["metadata"].Set("uid", pod.uid);
+    body["metadata"]["annotations"].Set(api::kGangWaker, std::move(uid));
+    plan.Add(MergePatchAction(api::Kind::kPod, pod.key, "", std::move(body), pod.resource_version));
+    return true;
+  };
+  if (marked == nullptr) {
+    return blocks != nullptr && waits != nullptr && mark(*waits, blocks->uid);
+  }
+  const std::string& uid = marked->annotations.at(api::kGangWaker);
+  const bool here = std::any_of(pods.begin(), pods.end(), [&](const state::SlicePodPtr& pod) {
+    return pod->uid == uid && !pod->gates.empty();
+  });
+  if (here) return false;
+  // The mark goes over to the next without a gap in which that could be gone unseen.
+  return mark(*marked, blocks == nullptr ? Json() : Json(blocks->uid));
 }
 
 // The Job controller copies it into the PodGroup.

@@ -28,10 +28,15 @@ class JobGang {
  public:
   JobGang(const state::World& world, const api::Job& job, absl::Time now);
 
-  // Why the Job must neither get quota nor start; "" when nothing is against it.
-  std::string Refusal() const;
-  // The PodGroup that the Job names is not there (yet), and nothing is to be admitted meanwhile.
-  bool WaitsForGroup(Plan& plan) const;
+  // Why the Job must neither get quota nor start; "" when nothing is against it. `reason`: of the
+  // event that says so.
+  std::string Refusal(const char*& reason) const;
+  // Nothing can be said before the PodGroups are known: then wait.
+  bool Unknown(Plan& plan) const;
+  // The pods are in a PodGroup of somebody else.
+  bool Foreign() const { return gang_.form == jobs::GangForm::kForeign; }
+  // A Job that may start with fewer pods starts with no fewer than that PodGroup needs.
+  void RaiseMinimum(std::vector<api::PodSet>& pod_sets) const;
   // Before a start with that many pods. True when something has to happen first.
   bool Prepare(int32_t count, Plan& plan) const;
   // What belongs into the patch that starts the Job.
@@ -41,6 +46,10 @@ class JobGang {
 
   // Of a Job that runs what this Workload has quota for. True when a write was planned.
   bool Watch(const api::Workload& workload, Plan& plan) const;
+  // Pods of an elastic Job that wait for their quota keep kube-scheduler from placing the others,
+  // and when they are deleted it does not look again. So one of the others is marked as long as
+  // there are any, and loses the mark, which wakes the gang, when the one that it names is gone.
+  bool Wake(Plan& plan) const;
   // Before pods of an elastic Job are let go. True when something has to happen first.
   bool Grow(const api::Workload& slice, Plan& plan) const;
   // It was whole, has shrunk, and what runs is enough.

@@ -7,6 +7,7 @@
 #include "jobs/job_kind.h"
 #include "reconcile/job_gang.h"
 #include "reconcile/job_slices.h"
+#include "reconcile/lost_pods.h"
 #include "reconcile/plan.h"
 #include "reconcile/workload_parts.h"
 
@@ -80,7 +81,7 @@ void UngatePods(const state::World& world, const api::Job& job, absl::Time now, 
   const std::vector<state::SlicePodPtr> pods =
       world.slice_pods().Of(job.metadata.ns, jobs::SliceName(*slice));
   for (const state::SlicePodPtr& pod : pods) {
-    if (!pod->ended && !pod->Gated()) --room[pod->pod_set];
+    if (!pod->ended && !pod->Gated() && !IsLost(world, *pod, now, plan)) --room[pod->pod_set];
   }
   const bool any = std::any_of(pods.begin(), pods.end(), [&](const state::SlicePodPtr& pod) {
     return !pod->ended && pod->Gated() && room[pod->pod_set] > 0;

@@ -4,6 +4,7 @@
 #include "api/names.h"
 #include "api/pod_names.h"
 #include "jobs/pod.h"
+#include "reconcile/lost_pods.h"
 #include "reconcile/pod_pass.h"
 
 namespace sluice::reconcile {
@@ -69,12 +70,34 @@ Plan FinalizeGroup(const state::World& world, const ObjectKey& key) {
   return plan;
 }
 
-bool Ignored(const state::World& world, const ManagedPod& pod) {
+bool HasQueue(const ManagedPod& pod) { return !pod.metadata.Label(api::kQueueNameLabel).empty(); }
+
+// A pod that has ended says nothing about the others of its group any more.
+bool WantsQueue(const jobs::Pods& pods) {
+  const bool any = std::any_of(pods.begin(), pods.end(),
+                               [](const auto& pod) { return !jobs::IsTerminated(*pod); });
+  return std::any_of(pods.begin(), pods.end(), [any](const auto& pod) {
+    return HasQueue(*pod) && !(any && jobs::IsTerminated(*pod));
+  });
+}
+
+bool Ignored(const state::World& world, const jobs::Pods& pods) {
   const state::Settings& settings = world.settings();
-  const auto ns = world.namespaces().Find({"", pod.metadata.ns});
+  const auto ns = world.namespaces().Find({"", pods.front()->metadata.ns});
   return ns == nullptr || !settings.managed_jobs_namespace_selector.Matches(ns->metadata.labels) ||
-         (!settings.manage_jobs_without_queue_name &&
-          pod.metadata.Label(api::kQueueNameLabel).empty());
+         (!settings.manage_jobs_without_queue_name && !WantsQueue(pods));
+}
+
+// Nobody looks after the group any more. What is deleted must be able to go all the same.
+Plan LetGo(const jobs::Pods& pods) {
+  Plan plan;
+  for (const state::ManagedPodPtr& pod : pods) {
+    if (!pod->metadata.Deleting() || !pod->metadata.HasFinalizer(api::kManagedFinalizer)) continue;
+    plan.Add(FinalizersAction(api::Kind::kPod, pod->metadata.Key(),
+                              Without(pod->metadata.finalizers, api::kManagedFinalizer),
+                              pod->metadata.resource_version));
+  }
+  return plan;
 }
 
 }  // namespace
@@ -87,21 +110,23 @@ Plan ReconcilePod(const state::World& world, const ObjectKey& key, absl::Time no
   if (const std::optional<std::string> group = state::GroupOfKey(key)) {
     jobs::Pods pods = world.pods().Group(key.ns, *group);
     if (pods.empty()) return FinalizeGroup(world, {key.ns, *group});
-    if (Ignored(world, *pods.front())) return {};
+    if (Ignored(world, pods)) return LetGo(pods);
     return PodPass(world, std::move(pods), *group, now).Run();
   }
   if (world.pods().Unreadable(key)) return {};
   const auto pod = world.pods().Find(key);
   if (pod != nullptr && !pod->group.empty()) return {};  // the group's key does it
   if (pod == nullptr || pod->metadata.Deleting()) return FinalizeSingle(world, key, pod.get(), now);
-  if (Ignored(world, *pod)) return {};
+  if (Ignored(world, {pod})) return {};
   return PodPass(world, {pod}, "", now).Run();
 }
 
-bool PodsReadyInFact(const state::World& world, const api::Workload& workload) {
+bool PodsReadyInFact(const state::World& world, const api::Workload& workload, absl::Time now) {
   const api::ObjectMeta& metadata = workload.metadata;
   if (IsGroupWorkload(workload)) {
-    const jobs::Pods pods = world.pods().Group(metadata.ns, metadata.name);
+    Plan unused;
+    const jobs::Pods pods =
+        WithLost(world, world.pods().Group(metadata.ns, metadata.name), now, unused);
     if (pods.empty()) return false;
     const jobs::Pods kept = jobs::Assemble(pods, workload, absl::InfinitePast()).kept;
     return jobs::GroupFinished(kept).has_value() || jobs::GroupReady(kept);

@@ -10,6 +10,7 @@
 #include "jobs/pod.h"
 #include "jobs/pod_construct.h"
 #include "reconcile/checkpoint.h"
+#include "reconcile/lost_pods.h"
 #include "reconcile/workload_parts.h"
 
 namespace sluice::reconcile {
@@ -34,7 +35,7 @@ std::string QueueName(const ManagedPod& pod) { return pod.metadata.Label(api::kQ
 
 PodPass::PodPass(const state::World& world, jobs::Pods pods, std::string group, absl::Time now)
     : world_(world),
-      all_(std::move(pods)),
+      all_(group.empty() ? std::move(pods) : WithLost(world, std::move(pods), now, plan_)),
       pods_(all_),
       group_(std::move(group)),
       now_(now),
@@ -48,12 +49,22 @@ Plan PodPass::Run() {
   if (workload_ != nullptr && world_.IsAssumed(workload_->metadata.Key())) {
     return std::move(plan_);  // its reply comes soon
   }
-  if (Replacements() || WorkloadEnded() || JobEnded() || NoWorkload() || SyncFromJob() ||
+  if (Replacements() || WorkloadEnded() || JobEnded() || NoWorkload() || SyncFromJob() || Held() ||
       Checkpoints() || Reclaimable() || PodsReady() || Evicted()) {
     return std::move(plan_);
   }
   StartOrStop();
   return std::move(plan_);
+}
+
+const ManagedPod& PodPass::Speaker() const {
+  if (!QueueName(First()).empty() || !jobs::IsTerminated(First())) return First();
+  for (const bool ended : {false, true}) {
+    for (const ManagedPodPtr& pod : all_) {
+      if (jobs::IsTerminated(*pod) == ended && !QueueName(*pod).empty()) return *pod;
+    }
+  }
+  return First();
 }
 
 bool PodPass::Suspended() const { return jobs::GroupSuspended(pods_); }
@@ -161,12 +172,24 @@ bool PodPass::JobEnded() {
 
 bool PodPass::SyncFromJob() {
   if (!prebuilt_.empty()) return false;
-  auto gates = GatedByPatch(*workload_, First().metadata.Annotation(api::kAdmissionGatedBy));
+  auto gates = GatedByPatch(*workload_, Speaker().metadata.Annotation(api::kAdmissionGatedBy));
   if (gates.has_value() && Enabled("AdmissionGatedBy")) {
     PatchWorkload(*std::move(gates));
     return true;
   }
   return SyncPriority();
+}
+
+// What speaks against a gang is asked before there is quota for it.
+bool PodPass::Held() {
+  if (Has(*workload_, api::kQuotaReserved) || gang_.Unknown(plan_)) return false;
+  const char* reason = nullptr;
+  const std::string refusal = gang_.Refusal(reason);
+  std::optional<api::Workload> next = HoldGang(*workload_, refusal, now_, options_);
+  if (!next) return false;
+  Write& write = WriteWorkload(*std::move(next));
+  if (!refusal.empty()) write.notes.push_back(PodNote(First(), true, reason, refusal));
+  return true;
 }
 
 bool PodPass::Checkpoints() {
@@ -192,7 +215,7 @@ bool PodPass::Checkpoints() {
 
 bool PodPass::SyncPriority() {
   const auto& ref = workload_->spec.priority_class_ref;
-  const std::string label = First().metadata.Label(api::kPriorityClassLabel);
+  const std::string label = Speaker().metadata.Label(api::kPriorityClassLabel);
   // While quota is reserved a class can be exchanged, but neither added nor taken away.
   const bool fixed = Has(*workload_, api::kQuotaReserved) && (!ref || label.empty());
   if ((ref && ref->group != api::kKueueGroup) || (ref ? ref->name : "") == label || fixed) {
@@ -275,7 +298,7 @@ bool PodPass::Expired(const api::Condition& evicted) {
 }
 
 void PodPass::SyncQueueName() {
-  const std::string queue = QueueName(First());
+  const std::string queue = QueueName(Speaker());
   if (workload_->spec.queue_name == queue || jobs::IsServing(First())) return;
   Json body = Json::MakeObject();
   body["spec"].Set("queueName", queue.empty() ? Json() : Json(queue));
@@ -314,7 +337,8 @@ void PodPass::Start() {
     if (gang_.Unknown(plan_)) return;
     const char* reason = nullptr;
     if (const std::string refusal = gang_.Refusal(reason); !refusal.empty()) {
-      return FailStart(absl::FailedPreconditionError(refusal));
+      EvictRefusedGang(plan_, world_, *workload_, refusal, now_);
+      return;
     }
   }
   if (!ReadyToRelease()) {

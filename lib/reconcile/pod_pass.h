@@ -42,6 +42,9 @@ class PodPass {
  private:
   bool IsGroup() const { return !group_.empty(); }
   const state::ManagedPod& First() const { return *all_.front(); }
+  // The one that says which queue and priority the group has: the first, unless it has ended and
+  // its label has been taken off since.
+  const state::ManagedPod& Speaker() const;
 
   // pod_find.cc: the one Workload of the pod.
   bool FindSingle();
@@ -69,6 +72,7 @@ class PodPass {
   bool JobEnded();
   bool SyncFromJob();
   bool SyncPriority();
+  bool Held();
   // What the pods say of their checkpoints, and the request for one.
   bool Checkpoints();
   bool Reclaimable();
@@ -101,6 +105,7 @@ class PodPass {
   bool Enabled(const char* name) const { return world_.settings().gates.Enabled(name); }
 
   const state::World& world_;
+  Plan plan_;
   jobs::Pods all_;   // as they are
   jobs::Pods pods_;  // those that count
   std::string group_;
@@ -110,7 +115,6 @@ class PodPass {
   PodGang gang_;
   int64_t absent_ = 0;
   std::shared_ptr<const api::Workload> workload_;
-  Plan plan_;
 };
 
 }  // namespace sluice::reconcile

@@ -47,7 +47,7 @@ Plan ReconcilePod(const state::World& world, const ObjectKey& key, absl::Time no
 Plan ReconcilePlacement(const state::World& world, const ObjectKey& chain, absl::Time now);
 // The pods of a Workload that belongs to plain pods are ready, or have ended, whatever its
 // condition says so far. False for Workloads of anybody else.
-bool PodsReadyInFact(const state::World& world, const api::Workload& workload);
+bool PodsReadyInFact(const state::World& world, const api::Workload& workload, absl::Time now);
 
 // The write of a Workload's status by the manager of admissions. `strict`: fails with Conflict when
 // the Workload changed since `workload` was read. Adds the first PodsReady condition where

@@ -70,7 +70,8 @@ bool WorkloadPass::Requeue() {
     return true;
   };
   if (reason == admission::kEvictedPodsReadyTimeout ||
-      reason == admission::kEvictedGangIncomplete || reason == admission::kEvictedAdmissionCheck) {
+      reason == admission::kEvictedGangIncomplete || reason == admission::kEvictedGangRefused ||
+      reason == admission::kEvictedAdmissionCheck) {
     return lift("BackoffFinished", "The workload backoff was finished");
   }
   // Not DeactivatedDueTo...: what the controller has given up on stays parked even when a user sets

@@ -18,7 +18,7 @@ bool WorkloadPass::ReadyInFact() const {
   const api::OwnerReference* owner = workload_.metadata.Controller();
   if (owner == nullptr || owner->kind != BatchJob::kKind ||
       owner->api_version != BatchJob::kApiVersion) {
-    return PodsReadyInFact(world_, workload_);
+    return PodsReadyInFact(world_, workload_, now_);
   }
   const auto job = world_.jobs().Find({workload_.metadata.ns, owner->name});
   if (job == nullptr || job->metadata.uid != owner->uid) return false;

@@ -29,7 +29,8 @@ bool WorkloadPass::Waiting() {
     return options_.granular_reasons &&
            SayWaiting(admission::kDeactivated, admission::kDeactivatedMessage);
   }
-  if (reason == admission::kOnHold) return false;
+  // What is said of its gang is said by who looks after its job.
+  if (reason == admission::kOnHold || reason == admission::kGangRefused) return false;
   const std::string& queue = workload_.spec.queue_name;
   if (local_queue_ == nullptr) {
     return SayWaiting(admission::kMisconfigured, fmt::format("LocalQueue {} doesn't exist", queue));

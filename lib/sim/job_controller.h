@@ -13,9 +13,10 @@
 // sluice.dev/stop-seconds (else of the option), then status.active is 0 and Suspended is True.
 // Pods are no API objects and any node fits, with two exceptions. Those of a Job whose template has
 // scheduling gates are objects, and start when the last gate has been taken off. With the option
-// pod_objects all are, a scheduler has to bind them, they go when their node goes, and a Job with
-// spec.scheduling gets a PodGroup whose minimum follows the Job. The times of a pod count from its
-// start; the objects of those that succeeded stay.
+// pod_objects all are, a scheduler has to bind them, they go when their node goes (on one that does
+// not answer they are deleted and stay until it does), and a Job with spec.scheduling gets a
+// PodGroup whose minimum follows the Job. The times of a pod count from its start; the objects of
+// those that succeeded stay.
 //
 // Writes only the status of Jobs, and only when it differs. Everything but the pods' start times
 // can be seen in the API. Single thread, deterministic. Source: Kubernetes documentation, "Jobs".
@@ -83,6 +84,7 @@ class JobController {
   void SetTimes(Pod& pod, const api::Json& job, absl::Time now) const;
   void DeleteObject(const std::string& ns, const Pod& pod, absl::Time now);
   void SyncPodGroup(const api::Json& job, absl::Time now);
+  void Strand(const api::Json& pod, const api::Json& job, absl::Time now);
   void RemoveObjects(JobState& state, const api::Json& job, absl::Time now);
 
   // For the next pod: the number of pods made before it. Of an indexed Job the lowest index that no

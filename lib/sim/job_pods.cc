@@ -4,7 +4,9 @@
 
 #include <algorithm>
 
+#include "base/time.h"
 #include "sim/job_controller.h"
+#include "sim/object_metadata.h"
 
 namespace sluice::sim {
 namespace {
@@ -44,18 +46,6 @@ int64_t MinCount(const Json& job) {
 bool Gated(const Json& pod) {
   const Json* gates = pod.Find("spec", "schedulingGates");
   return gates != nullptr && !gates->AsArray().empty();
-}
-
-// Nodes that do not answer lose their pods at once here; in reality that takes minutes.
-bool NodeLives(const ApiServer& api, const std::string& name) {
-  const Json* node = api.Find(Kind::kNode, {"", name});
-  if (node == nullptr) return false;
-  const Json* conditions = node->Find("status", "conditions");
-  if (conditions == nullptr) return true;
-  const auto& list = conditions->AsArray();
-  return std::none_of(list.begin(), list.end(), [](const Json& condition) {
-    return condition.GetString("type") == "Ready" && condition.GetString("status") != "True";
-  });
 }
 
 }  // namespace
@@ -128,7 +118,9 @@ void JobController::SyncPods(JobState& state, const Json& job, absl::Time now) {
     const bool deleted = object == nullptr ||
                          !object->GetString("metadata", "deletionTimestamp").empty() ||
                          object->GetString("status", "phase") == "Failed";
-    const bool lost = options_.pod_objects && !node.empty() && !NodeLives(api_, node);
+    // Nodes that do not answer lose their pods at once here; in reality that takes minutes.
+    const bool lost =
+        options_.pod_objects && !node.empty() && !Answers(api_.Find(Kind::kNode, {"", node}));
     if (deleted || lost) {
       pod.gone_at = std::min(pod.gone_at, now);
       pod.ends_at = absl::InfiniteFuture();
@@ -138,6 +130,23 @@ void JobController::SyncPods(JobState& state, const Json& job, absl::Time now) {
     pod.waiting = false;
     SetTimes(pod, job, now);
   }
+}
+
+// Deleted on a node that does not answer: it stays, since nobody says that it has stopped, and is
+// said to be not ready.
+void JobController::Strand(const Json& pod, const Json& job, absl::Time now) {
+  if (Deleting(pod)) return;
+  const std::string name = pod.GetString("metadata", "name");
+  state::Action action = ActionOn(Verb::kMergePatch, Kind::kPod, job, name);
+  action.subresource = "status";
+  action.body["status"].Set(
+      "conditions",
+      Json::MakeArray({Json::MakeObject({{"type", "Ready"},
+                                         {"status", "False"},
+                                         {"reason", "NodeNotReady"},
+                                         {"lastTransitionTime", sluice::FormatTime(now)}})}));
+  api_.Execute(action, now);
+  api_.Execute(ActionOn(Verb::kDelete, Kind::kPod, job, name), now);
 }
 
 // Objects of pods that are not in the list any more: those that ended well stay, as done.
@@ -157,6 +166,12 @@ void JobController::RemoveObjects(JobState& state, const Json& job, absl::Time n
       action.subresource = "status";
       action.body["status"].Set("phase", "Succeeded");
       api_.Execute(action, now);
+      continue;
+    }
+    const std::string host = object.GetString("spec", "nodeName");
+    const Json* node = host.empty() ? nullptr : api_.Find(Kind::kNode, {"", host});
+    if (options_.pod_objects && node != nullptr && !Answers(node)) {
+      Strand(object, job, now);
       continue;
     }
     Pod gone;

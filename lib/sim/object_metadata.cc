@@ -1,5 +1,7 @@
 #include "sim/object_metadata.h"
 
+#include <algorithm>
+
 namespace sluice::sim {
 
 using api::Json;
@@ -22,6 +24,16 @@ void SetFinalizers(Json& object, const std::vector<std::string>& list) {
 
 bool Deleting(const Json& object) {
   return !object.GetString("metadata", "deletionTimestamp").empty();
+}
+
+bool Answers(const Json* node) {
+  if (node == nullptr) return false;
+  const Json* conditions = node->Find("status", "conditions");
+  if (conditions == nullptr) return true;
+  const auto& list = conditions->AsArray();
+  return std::none_of(list.begin(), list.end(), [](const Json& condition) {
+    return condition.GetString("type") == "Ready" && condition.GetString("status") != "True";
+  });
 }
 
 }  // namespace sluice::sim

@@ -1,4 +1,4 @@
-// Finalizers and deletion of objects in JSON. Pure.
+// Finalizers and deletion of objects in JSON, and what a node says of itself. Pure.
 #pragma once
 
 #include <string>
@@ -14,5 +14,7 @@ std::vector<std::string> Finalizers(const api::Json& object);
 // An empty list takes the member away.
 void SetFinalizers(api::Json& object, const std::vector<std::string>& list);
 bool Deleting(const api::Json& object);
+// The node (null: there is none) has a kubelet that works.
+bool Answers(const api::Json* node);
 
 }  // namespace sluice::sim

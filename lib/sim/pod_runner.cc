@@ -90,6 +90,12 @@ void PodRunner::Advance(const Json& pod, absl::Time now) {
       Bind(key, pod, now);
     return;
   }
+  const Json* node = api_.Find(Kind::kNode, {"", pod.GetString("spec", "nodeName")});
+  if (node != nullptr && !Answers(node)) {
+    // Its kubelet says nothing, whatever becomes of the pod; others say that it is not ready.
+    if (phase == "Running") Report(key, pod, phase, false, now);
+    return;
+  }
   Times& times = TimesOf(key, pod, now);
   if (Deleting(pod)) {
     const Json* grace = pod.Find("metadata", "deletionGracePeriodSeconds");

@@ -5,7 +5,7 @@
 // ready after the readiness delay and ends after its run time, both given by the annotations that
 // Jobs use (sim/job_controller.h: run-seconds, ready-seconds, fail, stop-seconds). A pod that is
 // deleted while it runs takes its time to stop, ends as Failed, and is gone when no finalizer holds
-// it.
+// it. On a node that does not answer nothing happens to it but that it is said to be not ready.
 //
 // Writes only nodeName and status of pods, and deletes those that have stopped. Everything but
 // start times can be seen in the API. Single thread, deterministic.

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "api/names.h"
+#include "base/time.h"
 #include "preemption/checkpoint.h"
 #include "state/store.h"
 
@@ -14,6 +15,15 @@ api::StringMap MapOf(const api::Json* json) {
   if (json == nullptr) return map;
   for (const auto& [key, value] : json->AsObject()) map[key] = value.AsString();
   return map;
+}
+
+bool NotReady(const api::Json& object) {
+  const api::Json* conditions = object.Find("status", "conditions");
+  if (conditions == nullptr) return false;
+  const auto& list = conditions->AsArray();
+  return std::any_of(list.begin(), list.end(), [](const api::Json& condition) {
+    return condition.GetString("type") == "Ready" && condition.GetString("status") != "True";
+  });
 }
 
 SlicePodPtr Read(const api::Json& object) {
@@ -39,8 +49,15 @@ SlicePodPtr Read(const api::Json& object) {
   if (const api::Json* gates = object.Find("spec", "schedulingGates")) {
     for (const api::Json& gate : gates->AsArray()) pod->gates.push_back(gate.GetString("name"));
   }
+  pod->pod_group = object.GetString("spec", "schedulingGroup", "podGroupName");
+  pod->node = object.GetString("spec", "nodeName");
   const std::string phase = object.GetString("status", "phase");
   pod->ended = phase == "Succeeded" || phase == "Failed";
+  pod->not_ready = NotReady(object);
+  if (const std::string text = object.GetString("metadata", "deletionTimestamp"); !text.empty()) {
+    const absl::StatusOr<absl::Time> time = sluice::ParseTime(text);
+    pod->deletion_timestamp = time.ok() ? *time : absl::InfiniteFuture();
+  }
   return pod;
 }
 

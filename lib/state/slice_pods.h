@@ -9,8 +9,10 @@
 
 #include <absl/container/btree_map.h>
 #include <absl/container/btree_set.h>
+#include <absl/time/time.h>
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -28,11 +30,17 @@ struct SlicePod {
   std::string pod_set;  // by its label
   ObjectKey job;        // its controller
   std::vector<std::string> gates;
+  std::string pod_group;  // of kube-scheduler, "" for none
+  std::string node;
   bool ended = false;
+  bool not_ready = false;  // says so itself, or its node's guardian did
+  std::optional<absl::Time> deletion_timestamp;
   api::StringMap node_selector;
   api::StringMap annotations;
 
   bool Gated() const;
+  // Waits for kube-scheduler.
+  bool Pending() const { return node.empty() && !ended && !deletion_timestamp; }
 };
 using SlicePodPtr = std::shared_ptr<const SlicePod>;
 

@@ -145,10 +145,6 @@ func TestPodsRepaired(t *testing.T) {
 		return nil
 	})
 	c.Kubectl(t, "delete", "pod", "--namespace", p.Namespace, names[2], "--wait=false")
-	// A kubelet ends a pod that is deleted and says so, which the fake nodes do not.
-	if _, err := c.Patch(t.Context(), podKind, p.Namespace, names[2], `{"status":{"phase":"Failed"}}`, "status"); err != nil {
-		t.Fatal(err)
-	}
 	p.expectGroup(t, group, "WaitingForReplacementPods", "True", "")
 	replacement := p.member(t, group, group+"-new", 3, nil)
 	harness.Eventually(t, "the replacement runs", func() error {
