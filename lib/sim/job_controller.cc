@@ -184,12 +184,11 @@ void JobController::MakePods(JobState& state, const Json& job, absl::Time now) {
     if (gated || options_.pod_objects) MakeObject(pod, state, job, now);
     state.pods.push_back(pod);
   }
-  // Those that did not start yet go first.
+  // Those that did not start yet go first, and the younger before the older.
   for (const bool waiting : {true, false}) {
-    for (Pod& pod : state.pods) {
-      if (live <= wanted) break;
-      if (pod.gone_at != absl::InfiniteFuture() || pod.waiting != waiting) continue;
-      pod.gone_at = now;
+    for (auto pod = state.pods.rbegin(); pod != state.pods.rend() && live > wanted; ++pod) {
+      if (pod->gone_at != absl::InfiniteFuture() || pod->waiting != waiting) continue;
+      pod->gone_at = now;
       --live;
     }
   }
