@@ -89,8 +89,10 @@ bool Ignored(const state::World& world, const jobs::Pods& pods) {
 }
 
 // Nobody looks after the group any more. What is deleted must be able to go all the same.
-Plan LetGo(const jobs::Pods& pods) {
+Plan LetGo(const state::World& world, const jobs::Pods& pods) {
   Plan plan;
+  // Of a namespace that is not known nothing is known.
+  if (world.namespaces().Find({"", pods.front()->metadata.ns}) == nullptr) return plan;
   for (const state::ManagedPodPtr& pod : pods) {
     if (!pod->metadata.Deleting() || !pod->metadata.HasFinalizer(api::kManagedFinalizer)) continue;
     plan.Add(FinalizersAction(api::Kind::kPod, pod->metadata.Key(),
@@ -110,7 +112,7 @@ Plan ReconcilePod(const state::World& world, const ObjectKey& key, absl::Time no
   if (const std::optional<std::string> group = state::GroupOfKey(key)) {
     jobs::Pods pods = world.pods().Group(key.ns, *group);
     if (pods.empty()) return FinalizeGroup(world, {key.ns, *group});
-    if (Ignored(world, pods)) return LetGo(pods);
+    if (Ignored(world, pods)) return LetGo(world, pods);
     return PodPass(world, std::move(pods), *group, now).Run();
   }
   if (world.pods().Unreadable(key)) return {};
