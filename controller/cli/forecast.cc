@@ -29,6 +29,7 @@ using api::Json;
 using sim::Micros;
 
 constexpr int kFailed = 1;
+constexpr int kUsage = 2;
 
 // When each workload that waits starts after the dump; -1: never.
 struct Starts {
@@ -54,7 +55,7 @@ absl::StatusOr<Starts> Play(ClusterObjects& objects, const state::Settings& sett
     const ObjectKey key{cluster->local_queues()[shape.local_queue].key.ns, trace.jobs[i].name};
     starts.by_workload[key] = engine.outcomes()[i].first_start;
   }
-  starts.assumption = AssumptionText(sources);
+  starts.assumption = AssumptionText(sources, true);
   starts.notes = objects.notes;
   return starts;
 }
@@ -138,7 +139,22 @@ absl::Status Show(const ForecastOptions& options, bool first, std::string& text,
 
 // ---- --measure
 
-absl::StatusOr<ReplayInput> ReadReplay(const ForecastOptions& options) {
+// The queues of a dump and its configuration; its workloads do not take part.
+absl::Status ReadDump(const std::string& path, const std::string& text, bool configured,
+                      ReplayInput& input, std::ostream& err) {
+  ASSIGN_OR_RETURN(ClusterObjects objects, ParseObjects(path, text, sim::DefaultTraceStart()));
+  if (!configured) {
+    ASSIGN_OR_RETURN(input.settings,
+                     SettingsOf(objects.configuration, path + ": the controller's configuration"));
+    if (objects.configuration.empty()) objects.notes.emplace_back(kNoConfiguration);
+  }
+  objects.kinds[api::Kind::kWorkload].clear();
+  input.manifests.push_back(ClusterFile(objects, false));
+  for (const std::string& note : objects.notes) err << "note: " << note << '\n';
+  return absl::OkStatus();
+}
+
+absl::StatusOr<ReplayInput> ReadReplay(const ForecastOptions& options, std::ostream& err) {
   ReplayInput input;
   std::vector<std::string> traces = options.traces;
   std::vector<std::string> manifests;
@@ -158,7 +174,11 @@ absl::StatusOr<ReplayInput> ReadReplay(const ForecastOptions& options) {
   }
   for (const std::string& path : manifests) {
     ASSIGN_OR_RETURN(std::string text, ReadText(path));
-    input.manifests.push_back({path, std::move(text)});
+    if (IsDump(text)) {
+      RETURN_IF_ERROR(ReadDump(path, text, !options.connect.config.empty(), input, err));
+    } else {
+      input.manifests.push_back({path, std::move(text)});
+    }
   }
   for (const std::string& path : traces) {
     if (!path.ends_with(".csv") && !path.ends_with(".jsonl")) {
@@ -178,12 +198,8 @@ absl::StatusOr<ReplayInput> ReadReplay(const ForecastOptions& options) {
   return input;
 }
 
-absl::Status Measure(const ForecastOptions& options, std::ostream& out) {
-  if (options.output.watch || options.output.wide()) {
-    return InvalidArgument(
-        "--measure: what was measured is printed once, as a table, json or yaml");
-  }
-  ASSIGN_OR_RETURN(const ReplayInput input, ReadReplay(options));
+absl::Status Measure(const ForecastOptions& options, std::ostream& out, std::ostream& err) {
+  ASSIGN_OR_RETURN(const ReplayInput input, ReadReplay(options, err));
   ASSIGN_OR_RETURN(const ForecastError error, MeasureForecast(input));
   if (options.output.structured()) {
     out << Structured(ErrorJson(error), options.output.format);
@@ -215,29 +231,43 @@ absl::StatusOr<ForecastStart> ForecastOf(const Scene& scene, const api::Workload
 void AddForecastOptions(CLI::App& command, ForecastOptions& options) {
   AddConnectOptions(command, options.connect);
   AddOutputOptions(command, options.output);
-  command.add_option("what", options.what, "[workload|job] NAME; all that waits when absent")
-      ->expected(0, 2);
-  command.add_option(
+  CLI::Option* name =
+      command.add_option("NAME", options.what, "[workload|job] NAME; all that waits when absent")
+          ->expected(0, 2);
+  CLI::Option* runtime = command.add_option(
       "--default-runtime", options.default_runtime,
       "How long workloads run of which nothing is known; they never end when absent");
-  command.add_option("--measure", options.measure,
-                     "Replay a trace on these manifests (file or directory), and print how far "
-                     "forecasts were from the real starts");
-  command.add_option("--trace", options.traces, "Trace (.csv, .jsonl) for --measure");
+  CLI::Option* measure =
+      command.add_option("--measure", options.measure,
+                         "Replay a trace on these manifests (file or directory), and print how far "
+                         "forecasts were from the real starts");
+  // It looks at no cluster, and answers once.
+  measure->excludes(name)->excludes(runtime);
+  for (const char* option : {"--namespace", "--from", "--kubeconfig", "--context", "--watch"}) {
+    measure->excludes(command.get_option(option));
+  }
+  command.add_option("--trace", options.traces, "Trace (.csv, .jsonl) for --measure")
+      ->needs(measure);
   command.add_option("--samples", options.samples, "Forecasts to be made by --measure")
-      ->check(CLI::Range(1, 100000));
-  command.add_flag(
-      "--mean-runtime", options.mean_runtime,
-      "With --measure: run times are not known, only the mean of what finished before");
+      ->check(CLI::Range(1, 100000))
+      ->needs(measure);
+  command
+      .add_flag("--mean-runtime", options.mean_runtime,
+                "With --measure: run times are not known, only the mean of what finished before")
+      ->needs(measure);
 }
 
 int Forecast(const ForecastOptions& options, std::ostream& out, std::ostream& err) {
+  if (!options.measure.empty() && options.output.wide()) {
+    err << "--measure excludes --output wide: it prints a table, json or yaml\n";
+    return kUsage;
+  }
   const absl::Status status = options.measure.empty()
                                   ? PrintAgain(options.output, out,
                                                [&](bool first, std::string& text) {
                                                  return Show(options, first, text, err);
                                                })
-                                  : Measure(options, out);
+                                  : Measure(options, out, err);
   if (status.ok()) return 0;
   err << std::string(status.message()) << '\n';
   return kFailed;

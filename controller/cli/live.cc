@@ -24,7 +24,6 @@ namespace {
 using api::Json;
 using api::Kind;
 
-constexpr char kConfigKey[] = "controller_manager_config.yaml";
 constexpr char kConfigMaps[] =
     "/api/v1/configmaps?labelSelector=control-plane%3Dcontroller-manager";
 
@@ -43,6 +42,7 @@ absl::StatusOr<std::vector<Json>> ForeignPods(kube::Client& client) {
 // Adds what another file has.
 void Merge(ClusterObjects more, bool dump, ClusterObjects& objects) {
   if (dump) objects.taken = more.taken;
+  if (!more.configuration.empty()) objects.configuration = std::move(more.configuration);
   objects.source += (objects.source.empty() ? "" : ", ") + more.source;
   for (auto& [kind, list] : more.kinds) {
     std::vector<Json>& all = objects.kinds[kind];
@@ -60,15 +60,24 @@ absl::StatusOr<state::Settings> SettingsOf(const std::string& text, const std::s
   return std::move(config->settings);
 }
 
-void AddConnectOptions(CLI::App& command, ConnectOptions& options) {
-  command.add_option("--kubeconfig", options.kubeconfig, "Path of the kubeconfig file");
-  command.add_option("--context", options.context, "Context of the kubeconfig file");
-  command.add_option("-n,--namespace", options.ns, "Namespace; the one of the context when absent");
-  command.add_option("--from", options.from,
-                     "Look at this file (of `dump`, or manifests) and not at a cluster; may be "
-                     "repeated");
+void AddConnectOptions(CLI::App& command, ConnectOptions& options, bool namespaced) {
+  CLI::Option* kubeconfig =
+      command.add_option("--kubeconfig", options.kubeconfig, "Path of the kubeconfig file");
+  CLI::Option* context =
+      command.add_option("--context", options.context, "Context of the kubeconfig file");
+  if (namespaced) {
+    command.add_option("-n,--namespace", options.ns,
+                       "Namespace; the one of the context when absent");
+  }
+  command
+      .add_option("--from", options.from,
+                  "Look at this file (of `dump`, or manifests) and not at a cluster; may be "
+                  "repeated")
+      ->excludes(kubeconfig)
+      ->excludes(context);
   command.add_option("--config", options.config,
-                     "Configuration file of the controller; the one in the cluster when absent");
+                     "Configuration file of the controller; the one in the cluster or the dump "
+                     "when absent");
 }
 
 absl::StatusOr<std::string> ReadText(const std::string& path) {
@@ -190,10 +199,17 @@ absl::StatusOr<Scene> OpenScene(const ConnectOptions& options, absl::Time now) {
   }
   if (!options.from.empty()) {
     scene.objects.taken = now;
+    bool dump = false;
     for (const std::string& file : options.from) {
       ASSIGN_OR_RETURN(const std::string text, ReadText(file));
       ASSIGN_OR_RETURN(ClusterObjects objects, ParseObjects(file, text, now));
       Merge(std::move(objects), IsDump(text), scene.objects);
+      dump = dump || IsDump(text);
+    }
+    if (options.config.empty()) {
+      configuration = scene.objects.configuration;
+      what = scene.objects.source + ": the controller's configuration";
+      if (dump && configuration.empty()) scene.objects.notes.emplace_back(kNoConfiguration);
     }
     scene.ns = options.ns.empty() ? "default" : options.ns;
   } else {
@@ -210,6 +226,7 @@ absl::StatusOr<Scene> OpenScene(const ConnectOptions& options, absl::Time now) {
     }
   }
   ASSIGN_OR_RETURN(scene.settings, SettingsOf(configuration, what));
+  scene.objects.configuration = std::move(configuration);
   scene.world = WorldOf(scene.objects, scene.settings);
   return scene;
 }

@@ -29,7 +29,8 @@ struct ConnectOptions {
   std::vector<std::string> from;  // a dump or manifests in the place of a cluster
   std::string config;  // configuration file of the controller; "": the one in the cluster
 };
-void AddConnectOptions(CLI::App& command, ConnectOptions& options);
+// `namespaced`: false for a command that shows only what has no namespace.
+void AddConnectOptions(CLI::App& command, ConnectOptions& options, bool namespaced = true);
 
 // A connection to an API server; blocking.
 class Connection {
@@ -61,6 +62,10 @@ struct Scene {
   std::string ns;
 };
 absl::StatusOr<Scene> OpenScene(const ConnectOptions& options, absl::Time now);
+
+// Of a dump without a configuration.
+inline constexpr char kNoConfiguration[] =
+    "the dump has no configuration of the controller: its defaults are used";
 
 // Of a text of a configuration file; errors begin with `what`.
 absl::StatusOr<state::Settings> SettingsOf(const std::string& text, const std::string& what);

@@ -48,8 +48,7 @@ std::string NameOf(const Json& object) {
   return (ns.empty() ? "" : ns + "/") + object.GetString("metadata", "name");
 }
 
-// False: it cannot be played at all.
-bool MakePlayable(Kind kind, Json& object, std::vector<std::string>& notes) {
+void MakePlayable(Kind kind, Json& object, std::vector<std::string>& notes) {
   Json* spec = object.Find("spec");
   if (kind == Kind::kClusterQueue && spec != nullptr && spec->Erase("admissionChecksStrategy")) {
     notes.push_back(fmt::format("ClusterQueue {}: its admission checks count as passed at once",
@@ -59,11 +58,10 @@ bool MakePlayable(Kind kind, Json& object, std::vector<std::string>& notes) {
     const std::string stop = spec->GetString("stopPolicy");
     if (!stop.empty() && stop != "None") {
       notes.push_back(
-          fmt::format("LocalQueue {} is stopped: its workloads are left out", NameOf(object)));
-      return false;
+          fmt::format("LocalQueue {} is stopped: what waits in it is left out", NameOf(object)));
+      spec->Erase("stopPolicy");
     }
   }
-  return true;
 }
 
 // LocalQueues that point to no ClusterQueue: nothing in them can start.
@@ -74,11 +72,41 @@ void LeaveOutUnserved(ClusterObjects& objects) {
     const std::string name = queue.GetString("spec", "clusterQueue");
     if (served.contains(name)) return false;
     objects.notes.push_back(
-        fmt::format("LocalQueue {} points to ClusterQueue {}, which does not exist: its workloads "
-                    "are left out",
+        fmt::format("LocalQueue {} points to ClusterQueue {}, which does not exist: what waits in "
+                    "it is left out",
                     NameOf(queue), name));
     return true;
   });
+}
+
+// What runs holds its quota though its LocalQueue is gone, or points elsewhere: one of that name
+// stands for it.
+std::vector<Json> StandIns(const ClusterObjects& objects) {
+  std::vector<Json> queues;
+  const auto names = [&](Kind kind) {
+    absl::btree_set<std::string> there;
+    const auto found = objects.kinds.find(kind);
+    if (found == objects.kinds.end()) return there;
+    for (const Json& object : found->second) there.insert(NameOf(object));
+    return there;
+  };
+  absl::btree_set<std::string> local_queues = names(Kind::kLocalQueue);
+  const absl::btree_set<std::string> cluster_queues = names(Kind::kClusterQueue);
+  const auto workloads = objects.kinds.find(Kind::kWorkload);
+  if (workloads == objects.kinds.end()) return queues;
+  for (const Json& workload : workloads->second) {
+    const std::string ns = workload.GetString("metadata", "namespace");
+    const std::string name = workload.GetString("spec", "queueName");
+    const std::string holds = workload.GetString("status", "admission", "clusterQueue");
+    if (name.empty() || !cluster_queues.contains(holds)) continue;
+    if (!local_queues.insert(ns + "/" + name).second) continue;
+    queues.push_back(
+        Json::MakeObject({{"apiVersion", api::ApiVersionOf(Kind::kLocalQueue)},
+                          {"kind", "LocalQueue"},
+                          {"metadata", Json::MakeObject({{"name", name}, {"namespace", ns}})},
+                          {"spec", Json::MakeObject({{"clusterQueue", holds}})}}));
+  }
+  return queues;
 }
 
 // What pods without a Workload leave of the nodes.
@@ -111,76 +139,6 @@ void Subtract(const Requests& taken, Json& node) {
     allocatable->Set(resource, QuantityOf(resource, left).ToString());
   }
 }
-
-// ---- run times
-
-struct Mean {
-  double sum = 0;
-  int count = 0;
-  void Add(absl::Duration duration) {
-    sum += absl::ToDoubleMicroseconds(duration);
-    ++count;
-  }
-  Micros Value() const { return static_cast<Micros>(sum / count); }
-};
-
-std::optional<absl::Time> Since(const api::Workload& workload, const char* type) {
-  const api::Condition* condition = api::FindCondition(workload.status.conditions, type);
-  if (condition == nullptr || condition->status != api::ConditionStatus::kTrue) return std::nullopt;
-  return condition->last_transition_time;
-}
-
-class RunTimes {
- public:
-  RunTimes(const std::vector<api::Workload>& workloads, absl::Time now,
-           std::optional<Micros> fallback)
-      : now_(now), fallback_(fallback) {
-    for (const api::Workload& workload : workloads) {
-      const auto start = Since(workload, api::kAdmitted);
-      const auto end = Since(workload, api::kFinished);
-      if (!start || !end || *end <= *start) continue;
-      by_queue_[queueing::LocalQueueKey(workload)].Add(*end - *start);
-      all_.Add(*end - *start);
-    }
-  }
-
-  // From now on.
-  Micros Left(const api::Workload& workload) {
-    const std::optional<Micros> total = Total(workload);
-    if (!total) return sim::kForever;
-    const auto start = Since(workload, api::kAdmitted);
-    const Micros ran = start ? absl::ToInt64Microseconds(now_ - *start) : 0;
-    // One that should have ended already may end at any moment.
-    return std::max<Micros>(*total - std::max<Micros>(ran, 0), sim::kSecond);
-  }
-  const RunTimeSources& sources() const { return sources_; }
-
- private:
-  std::optional<Micros> Total(const api::Workload& workload) {
-    const std::string expected = workload.metadata.Annotation(kExpectedRuntime);
-    if (const auto time = sim::ParseMicros(expected); !expected.empty() && time.ok()) {
-      ++sources_.expected;
-      return *time;
-    }
-    if (workload.spec.maximum_execution_time_seconds) {
-      ++sources_.limit;
-      return *workload.spec.maximum_execution_time_seconds * sim::kSecond;
-    }
-    const auto of_queue = by_queue_.find(queueing::LocalQueueKey(workload));
-    if (of_queue != by_queue_.end() || all_.count > 0) {
-      ++sources_.mean;
-      return of_queue != by_queue_.end() ? of_queue->second.Value() : all_.Value();
-    }
-    ++(fallback_ ? sources_.fallback : sources_.unknown);
-    return fallback_;
-  }
-
-  absl::Time now_;
-  std::optional<Micros> fallback_;
-  absl::btree_map<ObjectKey, Mean> by_queue_;
-  Mean all_;
-  RunTimeSources sources_;
-};
 
 // ---- changes
 
@@ -357,20 +315,6 @@ absl::Status Drain(const std::string& text, ClusterObjects& objects) {
 
 }  // namespace
 
-std::string AssumptionText(const RunTimeSources& sources) {
-  std::string text;
-  const auto add = [&](int count, const char* how) {
-    if (count > 0) text += fmt::format("{}{} {}", text.empty() ? "" : ", ", count, how);
-  };
-  add(sources.expected, "by their expected runtime");
-  add(sources.limit, "by their maximum execution time");
-  add(sources.mean, "by the mean of finished workloads");
-  add(sources.fallback, "by the default runtime");
-  add(sources.unknown, "never (nothing tells how long they run)");
-  return "nothing else arrives, no preempted work is lost, and workloads end: " +
-         (text.empty() ? "there are none" : text);
-}
-
 sim::SourceFile ClusterFile(ClusterObjects& objects, bool keep_jobs) {
   if (!keep_jobs) {
     LeaveOutHomeless(objects);  // the API server would refuse them
@@ -386,61 +330,18 @@ sim::SourceFile ClusterFile(ClusterObjects& objects, bool keep_jobs) {
         const auto taken = others.find(object.GetString("metadata", "name"));
         if (taken != others.end()) Subtract(taken->second, manifest);
       }
-      if (MakePlayable(kind, manifest, objects.notes)) add(manifest);
+      MakePlayable(kind, manifest, objects.notes);
+      add(manifest);
     }
   }
-  if (keep_jobs) {
+  if (!keep_jobs) {
+    for (const Json& queue : StandIns(objects)) add(queue);
+  } else {
     for (const Kind kind : {Kind::kJob, Kind::kWorkload}) {
       for (const Json& object : objects.kinds[kind]) add(Manifest(object));
     }
   }
   return {objects.source, std::move(text)};
-}
-
-absl::StatusOr<RunTimeSources> AddLiveWorkloads(const ClusterObjects& objects,
-                                                std::optional<Micros> fallback,
-                                                sim::TraceBuilder& builder) {
-  std::vector<api::Workload> all;
-  const auto listed = objects.kinds.find(Kind::kWorkload);
-  if (listed != objects.kinds.end()) {
-    for (const Json& object : listed->second) {
-      absl::StatusOr<api::Workload> workload = api::Decode<api::Workload>(object);
-      if (!workload.ok()) {
-        return InvalidArgument("Workload {}: {}", NameOf(object),
-                               std::string(workload.status().message()));
-      }
-      all.push_back(*std::move(workload));
-    }
-  }
-  RunTimes times(all, objects.taken, fallback);
-  std::vector<std::pair<absl::Time, api::Workload*>> running;
-  std::vector<std::pair<absl::Time, api::Workload*>> waiting;
-  for (api::Workload& workload : all) {
-    const ObjectKey queue = queueing::LocalQueueKey(workload);
-    if (Since(workload, api::kFinished) || !builder.cluster().FindLocalQueue(queue)) continue;
-    if (const auto reserved = Since(workload, api::kQuotaReserved)) {
-      running.emplace_back(*reserved, &workload);
-    } else if (queueing::IsAdmissible(workload)) {
-      waiting.emplace_back(queueing::QueueOrderTime(workload), &workload);
-    }
-  }
-  const auto by_time = [](const auto& a, const auto& b) {
-    if (a.first != b.first) return a.first < b.first;
-    return a.second->metadata.Key() < b.second->metadata.Key();
-  };
-  std::sort(running.begin(), running.end(), by_time);
-  std::sort(waiting.begin(), waiting.end(), by_time);
-  builder.set_start(objects.taken);
-  builder.SetSource(objects.source);
-  // An instant for each, so that the order is kept whatever the priorities are.
-  Micros at = 0;
-  for (const auto& [time, workload] : running) {
-    RETURN_IF_ERROR(builder.Add(*workload, at++, times.Left(*workload)));
-  }
-  for (const auto& [time, workload] : waiting) {
-    RETURN_IF_ERROR(builder.Add(*workload, at++, times.Left(*workload)));
-  }
-  return times.sources();
 }
 
 absl::Status ApplyChanges(const ClusterChanges& changes, ClusterObjects& objects) {

@@ -1,10 +1,11 @@
 // From the objects of a cluster to a trace simulation of what happens there from now on, and the
 // changes that a what-if question makes to them first.
 //
-// What runs is started first, in the order in which it got its quota; then everything that waits
-// arrives, in the order of creation. How long a workload still needs: its annotation
-// sluice.dev/expected-runtime, else its maximum execution time, less what it has run already; else
-// the mean of the finished workloads of its LocalQueue, else of all; else the given fallback.
+// What runs goes on with the flavors, the place and the times that it has, also where its queue is
+// stopped or gone; what waits keeps its place in the order. How long a workload still needs: by its
+// annotation sluice.dev/expected-runtime or its maximum execution time, whichever ends first, less
+// what it has run already; else the mean of the finished workloads of its LocalQueue, else of all;
+// else the given fallback.
 // Plain values; single thread.
 #pragma once
 
@@ -30,9 +31,11 @@ struct RunTimeSources {
   int mean = 0;      // of finished ones
   int fallback = 0;
   int unknown = 0;  // they never end
+  // What is played otherwise than the cluster would have it.
+  std::vector<std::string> unlike;
 };
-// A sentence.
-std::string AssumptionText(const RunTimeSources& sources);
+// A sentence. `keeps_work`: what is preempted goes on later from where it was.
+std::string AssumptionText(const RunTimeSources& sources, bool keeps_work);
 
 // The quota, queues and classes as one file of manifests; workloads and what a trace cannot play
 // are left out, with notes.

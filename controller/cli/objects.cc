@@ -30,6 +30,10 @@ absl::Status Take(Json object, const state::Settings& settings, ClusterObjects& 
   const std::string name = object.GetString("kind");
   if (version.empty() || name.empty())
     return InvalidArgument("an object without apiVersion or kind");
+  if (name == "ConfigMap" && !object.GetString("data", kConfigKey).empty()) {
+    objects.configuration = object.GetString("data", kConfigKey);
+    return absl::OkStatus();
+  }
   const api::KindInfo* info = api::FindKind(GroupOf(version), name);
   if (info == nullptr) {
     objects.notes.push_back(fmt::format("{} {} is left out: its kind is not known here", name,
@@ -240,6 +244,13 @@ void LeaveOutHomeless(ClusterObjects& objects) {
 
 std::string DumpText(const ClusterObjects& objects) {
   Json items = Json::MakeArray();
+  if (!objects.configuration.empty()) {
+    items.Append(
+        Json::MakeObject({{"apiVersion", "v1"},
+                          {"kind", "ConfigMap"},
+                          {"metadata", Json::MakeObject({{"name", "controller-configuration"}})},
+                          {"data", Json::MakeObject({{kConfigKey, objects.configuration}})}}));
+  }
   for (const Kind kind : DumpedKinds()) {
     const auto found = objects.kinds.find(kind);
     if (found == objects.kinds.end()) continue;

@@ -23,21 +23,25 @@ namespace sluice::cli {
 
 // On a dump: when it was taken.
 inline constexpr char kTakenAt[] = "sluice.dev/taken-at";
+// In the data of a ConfigMap: the configuration file of the controller.
+inline constexpr char kConfigKey[] = "controller_manager_config.yaml";
 
 struct ClusterObjects {
   absl::Time taken;
   std::string source;  // for messages
   absl::btree_map<api::Kind, std::vector<api::Json>> kinds;
+  std::string configuration;       // the controller's, by which it decides; "": not known
   std::vector<std::string> notes;  // what could not be read, and what that means
 };
 
-// The kinds that a dump has. Jobs are left out: their Workloads say all that decides. Of pods only
-// those are in it that take room on nodes and have no Workload, and only where a flavor has a
-// topology.
+// The kinds that a dump has, beside a ConfigMap with the configuration. Jobs are left out: their
+// Workloads say all that decides. Of pods only those are in it that take room on nodes and have no
+// Workload, and only where a flavor has a topology.
 std::vector<api::Kind> DumpedKinds();
 
 // A YAML or JSON file of documents and Lists. An error names the line. Without the annotation of a
-// dump the objects count as read at `now`.
+// dump the objects count as read at `now`. Of ConfigMaps only the one with the configuration
+// counts.
 absl::StatusOr<ClusterObjects> ParseObjects(const std::string& source, const std::string& text,
                                             absl::Time now);
 // Whether a text was written by DumpText.

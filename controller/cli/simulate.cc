@@ -14,7 +14,9 @@
 #include "admission/explain_text.h"
 #include "base/status.h"
 #include "cli/compare.h"
+#include "cli/live.h"
 #include "cli/live_trace.h"
+#include "cli/simulate_options.h"
 #include "config/load.h"
 #include "sim/explain.h"
 #include "sim/report.h"
@@ -45,20 +47,6 @@ absl::Status WriteFile(const fs::path& path, const std::string& text) {
   file.close();
   if (!file) return InvalidArgument("{}: cannot be written", path.string());
   return absl::OkStatus();
-}
-
-std::string Extension(const std::string& path) { return fs::path(path).extension().string(); }
-
-bool IsManifest(const std::string& path) {
-  const std::string extension = Extension(path);
-  return extension == ".yaml" || extension == ".yml" || extension == ".json";
-}
-
-// "" when the name does not tell.
-std::string FormatOf(const std::string& path) {
-  const std::string extension = Extension(path);
-  if (extension == ".csv" || extension == ".swf") return extension.substr(1);
-  return extension == ".jsonl" || extension == ".ndjson" ? "jsonl" : "";
 }
 
 absl::StatusOr<sim::ScenarioOutcome> Play(const std::string& script, bool explain) {
@@ -102,6 +90,7 @@ int PlayScenarioFile(const std::string& path, const SimulateOptions& options, st
 // What the options say, checked.
 struct Plan {
   state::Settings settings;
+  bool configured = false;  // by a file; else a dump may say it
   sim::TraceOptions trace;
   sim::SwfOptions swf;
   std::optional<sim::Micros> default_runtime;
@@ -185,6 +174,7 @@ absl::StatusOr<Plan> MakePlan(const SimulateOptions& options, const std::string&
     flags.config_path = config;
     ASSIGN_OR_RETURN(config::Config loaded, config::LoadFile(flags, "kueue-system"));
     plan.settings = std::move(loaded.settings);
+    plan.configured = true;
   }
   const absl::StatusOr<sim::Micros> stop = sim::ParseMicros(options.stop_time);
   if (!stop.ok()) return Annotated("--stop-time", stop.status());
@@ -214,30 +204,6 @@ absl::StatusOr<Plan> MakePlan(const SimulateOptions& options, const std::string&
   }
   ASSIGN_OR_RETURN(plan.swf, SwfPlan(options));
   return plan;
-}
-
-struct Inputs {
-  std::vector<std::string> manifests;
-  std::vector<std::string> traces;
-};
-
-absl::StatusOr<Inputs> FindInputs(const std::string& path, const SimulateOptions& options) {
-  Inputs inputs;
-  if (!fs::is_directory(path)) {
-    inputs.manifests = {path};
-  } else {
-    for (const fs::directory_entry& entry : fs::directory_iterator(path)) {
-      const std::string file = entry.path().string();
-      if (IsManifest(file)) inputs.manifests.push_back(file);
-      if (!FormatOf(file).empty()) inputs.traces.push_back(file);
-    }
-    std::sort(inputs.manifests.begin(), inputs.manifests.end());
-    std::sort(inputs.traces.begin(), inputs.traces.end());
-  }
-  if (inputs.manifests.empty()) return InvalidArgument("{}: there are no manifests", path);
-  // Those that are named take the place of those that lie there.
-  if (!options.traces.empty()) inputs.traces = options.traces;
-  return inputs;
 }
 
 absl::Status ReadTrace(const std::string& path, const SimulateOptions& options, const Plan& plan,
@@ -312,32 +278,49 @@ class TraceRun {
       ASSIGN_OR_RETURN(std::string text, ReadFile(manifest));
       files.push_back({manifest, std::move(text)});
     }
-    const bool live = files.size() == 1 && IsDump(files.front().text);
+    const bool dump =
+        std::any_of(files.begin(), files.end(), [](const auto& file) { return IsDump(file.text); });
+    const bool live = dump && files.size() == 1;
+    if (dump && !live) {
+      return InvalidArgument("{}: a dump of a cluster is played without other manifests", path);
+    }
+    if (!live && !options_.default_runtime.empty() && path != options_.against) {
+      return InvalidArgument("--default-runtime is for a dump of a cluster, and {} is none", path);
+    }
+    state::Settings settings = plan_.settings;
     ClusterObjects objects;
     if (live || !changes_.empty()) {
       std::string text;
       for (const sim::SourceFile& file : files) text += "\n---\n" + file.text;
       ASSIGN_OR_RETURN(
           objects, ParseObjects(path, live ? files.front().text : text, sim::DefaultTraceStart()));
+      if (!plan_.configured) {
+        ASSIGN_OR_RETURN(
+            settings, SettingsOf(objects.configuration, path + ": the controller's configuration"));
+        if (live && objects.configuration.empty()) objects.notes.emplace_back(kNoConfiguration);
+      }
       RETURN_IF_ERROR(ApplyChanges(changes_, objects));
       files = {ClusterFile(objects, !live)};
     }
-    ASSIGN_OR_RETURN(cluster_, sim::TraceCluster::Load(files, plan_.settings));
+    ASSIGN_OR_RETURN(cluster_, sim::TraceCluster::Load(files, settings));
     sim::TraceBuilder builder(*cluster_);
     if (!options_.strict) builder.SkipBrokenLines();
     RETURN_IF_ERROR(cluster_->AddManifestWorkloads(builder));
     if (live) {
       ASSIGN_OR_RETURN(const RunTimeSources sources,
                        AddLiveWorkloads(objects, plan_.default_runtime, builder));
-      objects.notes.push_back(AssumptionText(sources));
+      objects.notes.push_back(AssumptionText(sources, plan_.trace.checkpoint == 0));
     }
     notes_ = objects.notes;
     for (const std::string& trace : inputs.traces) {
+      const size_t before = builder.size();
       RETURN_IF_ERROR(ReadTrace(trace, options_, plan_, builder));
+      if (builder.size() == before) notes_.push_back(trace + ": there are no workloads in it");
     }
     ASSIGN_OR_RETURN(trace_, builder.Finish());
     if (trace_.jobs.empty()) {
-      return InvalidArgument("{}: there are no workloads: neither Jobs nor a trace", path);
+      return InvalidArgument("{}: there are no workloads: neither Jobs nor {}", path,
+                             inputs.traces.empty() ? "a trace" : "lines of a trace");
     }
     return absl::OkStatus();
   }
@@ -429,140 +412,28 @@ absl::Status Compare(const SimulateOptions& options, const Plan& plan, std::ostr
   return WriteFile(options.html, CompareHtml(a, b));
 }
 
-bool Compares(const SimulateOptions& options) {
-  return options.compare || !options.against.empty() || !options.against_config.empty();
-}
-
-absl::Status CheckCompare(const SimulateOptions& options, std::ptrdiff_t clusters) {
-  if (!Compares(options)) return absl::OkStatus();
-  if (clusters != 1 || options.inputs.size() != 1) {
-    return InvalidArgument("a comparison is of one cluster, not of {} inputs",
-                           options.inputs.size());
-  }
-  if (options.changes.empty() && options.against.empty() && options.against_config.empty()) {
-    return InvalidArgument(
-        "--compare: nothing is changed: give --set-quota, --add-nodes, --drain, "
-        "--remove-policy, --against or "
-        "--against-config");
-  }
-  if (options.timeline || !options.csv.empty() || options.explain ||
-      !options.explain_json.empty()) {
-    return InvalidArgument("a comparison has no --timeline, --csv, --explain or --explain-json");
-  }
-  return absl::OkStatus();
-}
-
-void AddWhatIfOptions(CLI::App& command, SimulateOptions& options) {
-  const auto what_if = [&](CLI::Option* option) { option->group("What if"); };
-  what_if(command.add_option("--set-quota", options.changes.set_quota,
-                             "CLUSTERQUEUE/FLAVOR/RESOURCE=QUANTITY; may be repeated"));
-  what_if(command.add_option("--remove-policy", options.changes.remove_policy,
-                             "preemption, borrowing or lending, of all ClusterQueues or with "
-                             ":CLUSTERQUEUE of one; credits, of all CreditPolicies or with :NAME "
-                             "of one; may be repeated"));
-  what_if(command.add_option("--add-nodes", options.changes.add_nodes,
-                             "NODE=COUNT: so many copies of that node, in its domain; may be "
-                             "repeated"));
-  what_if(command.add_option("--drain", options.changes.drain,
-                             "NODE, or LABEL=VALUE: without these nodes; may be repeated"));
-  what_if(command.add_flag("--compare", options.compare,
-                           "Play the trace without and with these changes, and print both"));
-  what_if(command.add_option("--against", options.against,
-                             "Compare with these manifests and the same trace"));
-  what_if(command.add_option("--against-config", options.against_config,
-                             "Compare with this configuration file"));
-  what_if(command.add_option("--default-runtime", options.default_runtime,
-                             "Of a dump: how long workloads run of which nothing is known; they "
-                             "never end when absent"));
-}
-
 }  // namespace
 
-void AddSimulateOptions(CLI::App& command, SimulateOptions& options) {
-  command
-      .add_option(
-          "SCENARIO", options.inputs,
-          "Scenario files (.scn), manifests (.yaml), or directories of manifests and traces")
-      ->required();
-  command.add_option("--trace", options.traces,
-                     "Trace of workloads (.csv, .jsonl, .swf) for the manifests; may be repeated");
-  command.add_option("--trace-format", options.format, "Format of the traces: csv, jsonl or swf")
-      ->check(CLI::IsMember({"csv", "jsonl", "swf"}));
-  command.add_flag(
-      "--strict", options.strict,
-      "Refuse a trace with a line that cannot be read; else such lines are left out and "
-      "counted");
-  command.add_option("--config", options.config, "Configuration file of the controller");
-  command.add_flag("--timeline", options.timeline, "Print every event");
-  command.add_flag(
-      "--explain", options.explain,
-      "Explain what waits at the end: which quota refuses, who holds it, what else was "
-      "tried");
-  command.add_option("--explain-json", options.explain_json, "Write these explanations as JSON");
-  command.add_option("--csv", options.csv,
-                     "Write CSV files into this directory, or the workloads into this .csv file");
-  command.add_option("--html", options.html, "Write a page with charts");
-  command.add_option("--until", options.until, "Stop at this time after the start");
-  command.add_option("--stop-time", options.stop_time,
-                     "How long a preempted workload still holds its quota");
-  command.add_option("--checkpoint-time", options.checkpoint_time,
-                     "How long a workload takes to write a checkpoint that it is asked for");
-  command.add_option("--restart", options.restart,
-                     "What a preempted workload does later: start over (scratch), lose nothing "
-                     "(resume), or go on from its last checkpoint (an interval such as 10m)");
-  const auto swf = [&](CLI::Option* option) { option->group("Standard Workload Format"); };
-  swf(command.add_option("--queue-by", options.queue_by,
-                         "Field that tells the queue: queue, user, group, executable, partition"));
-  swf(command.add_option("--map", options.map,
-                         "NUMBER=NAMESPACE/LOCALQUEUE, or *=... for all others; may be repeated"));
-  swf(command.add_flag("--spread", options.spread,
-                       "Numbers that are not mapped go to one of all LocalQueues in turn"));
-  swf(command.add_option("--priority", options.priority,
-                         "NUMBER=PRIORITY of that queue's workloads; may be repeated"));
-  swf(command.add_option("--resource", options.resource, "The resource that processors are"));
-  swf(command.add_option("--per-processor", options.per_processor,
-                         "How much of it a processor is"));
-  swf(command.add_flag("--pod-per-processor", options.pod_per_processor,
-                       "One pod a processor instead of one pod a job"));
-  swf(command.add_flag("--memory", options.memory, "Request the memory that the log tells"));
-  AddWhatIfOptions(command, options);
-}
-
 int Simulate(const SimulateOptions& options, std::ostream& out, std::ostream& err) {
-  const auto is_scenario = [](const std::string& path) { return Extension(path) == ".scn"; };
   const auto clusters =
-      std::count_if(options.inputs.begin(), options.inputs.end(), std::not_fn(is_scenario));
+      std::count_if(options.inputs.begin(), options.inputs.end(), std::not_fn(IsScenario));
   const auto fail = [&](const absl::Status& status) {
     err << std::string(status.message()) << '\n';
     return status.code() == absl::StatusCode::kInternal ? kFailed : kUsage;
   };
-  if (clusters != 1 && !(options.csv.empty() && options.html.empty())) {
-    return fail(
-        InvalidArgument("--csv and --html are for one directory of manifests, not {}", clusters));
-  }
-  const bool of_traces = !options.traces.empty() || options.timeline || options.strict;
-  if (clusters == 0 && (of_traces || !options.config.empty())) {
-    return fail(InvalidArgument(
-        "--trace, --strict, --timeline and --config are for manifests, not for scenario files"));
-  }
-  if (!options.explain_json.empty() && options.inputs.size() != 1) {
-    return fail(InvalidArgument("--explain-json is for one input, not {}", options.inputs.size()));
-  }
-  if (clusters == 0 && !options.changes.empty()) {
-    return fail(InvalidArgument("scenario files say themselves what changes and when"));
-  }
-  if (const absl::Status status = CheckCompare(options, clusters); !status.ok()) {
+  if (const absl::Status status = CheckInputs(options, clusters); !status.ok()) {
     return fail(status);
   }
   const absl::StatusOr<Plan> plan = MakePlan(options, options.config);
   if (!plan.ok()) return fail(plan.status());
+  if (const absl::Status status = CheckTraces(options); !status.ok()) return fail(status);
   if (Compares(options)) {
     const absl::Status status = Compare(options, *plan, out);
     return status.ok() ? 0 : fail(status);
   }
   int code = 0;
   for (const std::string& path : options.inputs) {
-    if (is_scenario(path)) {
+    if (IsScenario(path)) {
       code = std::max(code, PlayScenarioFile(path, options, out, err));
       continue;
     }

@@ -14,6 +14,7 @@ class App;
 namespace sluice::cli {
 
 struct SimulateOptions {
+  std::vector<std::string> given;   // the names of the options on the command line
   std::vector<std::string> inputs;  // .scn, or manifests (files and directories)
   std::vector<std::string> traces;  // .csv, .jsonl, .swf
   std::string format;               // "", "csv", "jsonl", "swf"

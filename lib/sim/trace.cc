@@ -83,26 +83,42 @@ absl::Status TraceBuilder::Add(TraceRow row) {
   if (row.pods < 1) return Error(fmt::format("pods: {} is less than 1", row.pods));
   const auto [entry, added] = shape_of_.try_emplace(Signature(local_queue, row.priority, row),
                                                     static_cast<uint32_t>(shapes_.size()));
-  if (added) shapes_.push_back({local_queue, row.priority, PodSetsOf(row), row.annotations});
+  if (added) shapes_.push_back({local_queue, row.priority, PodSetsOf(row), row.annotations, {}});
   Push(std::move(row.name), row.submit, row.run, entry->second);
   return absl::OkStatus();
 }
 
-absl::Status TraceBuilder::Add(const api::Workload& workload, Micros submit, Micros run) {
+absl::StatusOr<uint32_t> TraceBuilder::ShapeOf(const api::Workload& workload) {
   const ObjectKey key{workload.metadata.ns, workload.spec.queue_name};
   ASSIGN_OR_RETURN(const uint32_t local_queue, LocalQueue(key));
-  TraceShape shape{local_queue, workload.spec.priority.value_or(0), workload.spec.pod_sets, {}};
+  const std::optional<int32_t>& limit = workload.spec.maximum_execution_time_seconds;
+  TraceShape shape{
+      local_queue, workload.spec.priority.value_or(0), workload.spec.pod_sets, {}, limit};
   for (const auto& [name, value] : workload.metadata.annotations) {
     if (!TraceAnnotationProblem(name, value)) shape.annotations[name] = value;
   }
   for (api::PodSet& pod_set : shape.pod_sets) pod_set.pod_template.raw = nullptr;
-  std::string signature = fmt::format("workload\n{}\n{}\n", local_queue, shape.priority) +
+  std::string signature = fmt::format("workload\n{}\n{}\n{}\n", local_queue, shape.priority,
+                                      limit ? std::to_string(*limit) : "") +
                           api::Encode(shape.pod_sets).Text() + "\n" +
                           AnnotationsText(shape.annotations);
   const auto [entry, added] =
       shape_of_.try_emplace(std::move(signature), static_cast<uint32_t>(shapes_.size()));
   if (added) shapes_.push_back(std::move(shape));
-  Push(workload.metadata.name, submit, run, entry->second);
+  return entry->second;
+}
+
+absl::Status TraceBuilder::Add(const api::Workload& workload, Micros submit, Micros run) {
+  ASSIGN_OR_RETURN(const uint32_t shape, ShapeOf(workload));
+  Push(workload.metadata.name, submit, run, shape);
+  return absl::OkStatus();
+}
+
+absl::Status TraceBuilder::AddLive(LiveWorkload live, Micros run) {
+  ASSIGN_OR_RETURN(const uint32_t shape, ShapeOf(*live.workload));
+  Push(live.workload->metadata.name, 0, run, shape);
+  live_.push_back(std::move(live));
+  jobs_.back().live = static_cast<uint32_t>(live_.size());
   return absl::OkStatus();
 }
 
@@ -166,6 +182,7 @@ absl::StatusOr<Trace> TraceBuilder::Finish() {
   trace.sources = std::move(sources_);
   trace.shapes = std::move(shapes_);
   trace.jobs = std::move(jobs_);
+  trace.live = std::move(live_);
   trace.notes = std::move(notes_);
   return trace;
 }

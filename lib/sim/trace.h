@@ -17,6 +17,7 @@
 #include <absl/time/time.h>
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -41,6 +42,15 @@ struct TraceShape {
   int32_t priority = 0;
   std::vector<api::PodSet> pod_sets;
   api::StringMap annotations;  // those that decisions depend on; see TraceAnnotationProblem
+  std::optional<int32_t> maximum_execution_time_seconds;
+};
+
+// A workload that was there before the trace began, as the API has it. What holds quota goes on
+// with its flavors, its place and its times; what waits keeps its place in the order.
+struct LiveWorkload {
+  std::shared_ptr<const api::Workload> workload;
+  Micros ran = 0;       // of one that holds quota: since when it runs, before the start
+  bool returns = true;  // once its quota is gone it waits in its queue again
 };
 
 struct TraceJob {
@@ -50,13 +60,15 @@ struct TraceJob {
   uint32_t shape = 0;
   uint32_t source = 0;  // index in Trace::sources
   uint32_t line = 0;
+  uint32_t live = 0;  // 1 + index in Trace::live; 0: it comes at `submit`, and nobody knows it yet
 };
 
 struct Trace {
   absl::Time start;
   std::vector<std::string> sources;
   std::vector<TraceShape> shapes;
-  std::vector<TraceJob> jobs;      // by arrival, then in the order of the sources
+  std::vector<TraceJob> jobs;  // by arrival, then in the order of the sources
+  std::vector<LiveWorkload> live;
   std::vector<std::string> notes;  // what a reader left out, and why
 };
 
@@ -96,6 +108,8 @@ class TraceBuilder {
   absl::Status Add(TraceRow row);
   // A workload of manifests: pod sets as they are, and those of its annotations that can be played.
   absl::Status Add(const api::Workload& workload, Micros submit, Micros run);
+  // One that is there when the trace begins. `run`: all of this run, with what it has run already.
+  absl::Status AddLive(LiveWorkload live, Micros run);
 
   size_t size() const { return jobs_.size(); }
   absl::StatusOr<Trace> Finish();
@@ -104,6 +118,7 @@ class TraceBuilder {
   absl::StatusOr<uint32_t> LocalQueue(const ObjectKey& key) const;
   absl::Status LookAtNames();
   std::string PlaceOf(const TraceJob& job) const;
+  absl::StatusOr<uint32_t> ShapeOf(const api::Workload& workload);
   void Push(std::string name, Micros submit, Micros run, uint32_t shape);
 
   const TraceCluster& cluster_;
@@ -112,6 +127,7 @@ class TraceBuilder {
   uint32_t line_ = 0;
   std::vector<TraceShape> shapes_;
   std::vector<TraceJob> jobs_;
+  std::vector<LiveWorkload> live_;
   std::vector<std::string> notes_;
   bool skip_broken_ = false;
   int64_t broken_count_ = 0;

@@ -24,15 +24,6 @@ using State = JobOutcome::State;
 constexpr int kMaxRounds = 100'000;
 constexpr size_t kMaxAdmissions = 1000;
 
-// The number of the workload, written so that the order of uids is that of arrivals.
-std::string UidOf(uint32_t job) { return fmt::format("{:010}", job); }
-uint32_t JobOf(const api::Workload& workload) {
-  uint32_t job = 0;
-  const bool known = absl::SimpleAtoi(workload.metadata.uid, &job);
-  SLUICE_CHECK(known, "workload {} is not of the trace", workload.metadata.name);
-  return job;
-}
-
 }  // namespace
 
 bool TraceEngine::Timer::operator>(const Timer& other) const {
@@ -45,9 +36,38 @@ TraceEngine::TraceEngine(TraceCluster& cluster, const Trace& trace, const TraceO
   outcomes_.resize(trace_.jobs.size());
   starts_.resize(trace_.jobs.size());
   MakePrototypes();
+  for (uint32_t job = 0; !trace_.live.empty() && job < trace_.jobs.size(); ++job) {
+    const LiveWorkload* live = LiveOf(job);
+    if (live == nullptr || live->workload->metadata.uid.empty()) continue;
+    live_uids_.try_emplace(live->workload->metadata.uid, job);
+  }
 }
 
 TraceEngine::~TraceEngine() = default;
+
+const LiveWorkload* TraceEngine::LiveOf(uint32_t job) const {
+  const uint32_t live = trace_.jobs[job].live;
+  return live == 0 ? nullptr : &trace_.live[live - 1];
+}
+
+// Conditions of live workloads name others by their uids, so those stay. Of others it is the number
+// of the workload, written so that the order of uids is that of arrivals.
+std::string TraceEngine::UidOf(uint32_t job) const {
+  if (const LiveWorkload* live = LiveOf(job)) {
+    const auto known = live_uids_.find(live->workload->metadata.uid);
+    if (known != live_uids_.end() && known->second == job) return known->first;
+  }
+  return fmt::format("{:010}", job);
+}
+
+uint32_t TraceEngine::JobOf(const api::Workload& workload) const {
+  const auto live = live_uids_.find(workload.metadata.uid);
+  if (live != live_uids_.end()) return live->second;
+  uint32_t job = 0;
+  const bool known = absl::SimpleAtoi(workload.metadata.uid, &job);
+  SLUICE_CHECK(known, "workload {} is not of the trace", workload.metadata.name);
+  return job;
+}
 
 // What equal workloads share is computed once.
 void TraceEngine::MakePrototypes() {
@@ -59,6 +79,7 @@ void TraceEngine::MakePrototypes() {
     workload->spec.queue_name = queue.key.name;
     workload->spec.priority = shape.priority;
     workload->spec.pod_sets = shape.pod_sets;
+    workload->spec.maximum_execution_time_seconds = shape.maximum_execution_time_seconds;
     workload->metadata.annotations = shape.annotations;
     prototypes_.push_back(queueing::MakeWorkloadInfo(std::move(workload), queue.cluster_queue,
                                                      world_.RequestContextFor(queue.key.ns),
@@ -108,6 +129,7 @@ std::optional<Micros> TraceEngine::NextTime() const {
 }
 
 absl::Status TraceEngine::Run() {
+  GoOnAll();  // before the accounts begin, which then count what is held
   cluster_.StartCredits(At(0));
   int64_t rounds = 0;  // at this instant
   while (const std::optional<Micros> next = NextTime()) {
@@ -185,36 +207,136 @@ void TraceEngine::Handle(const Decision& decision) {
   }
 }
 
-void TraceEngine::Submit(uint32_t job) {
-  const queueing::WorkloadInfo& prototype = *prototypes_[trace_.jobs[job].shape];
-  auto workload = std::make_shared<api::Workload>(*prototype.workload);
-  workload->metadata.name = trace_.jobs[job].name;
+std::shared_ptr<api::Workload> TraceEngine::NewWorkload(uint32_t job) const {
+  const LiveWorkload* live = LiveOf(job);
+  auto workload = std::make_shared<api::Workload>(
+      live == nullptr ? *prototypes_[trace_.jobs[job].shape]->workload : *live->workload);
   workload->metadata.uid = UidOf(job);
-  workload->metadata.creation_timestamp = At(now_);
-  auto info = std::make_shared<queueing::WorkloadInfo>(prototype);
-  info->queue_order_time = queueing::QueueOrderTime(*workload, world_.order_options());
-  info->workload = std::move(workload);
-  world_.queues().AddOrUpdate(std::move(info), At(now_));
+  if (live == nullptr) workload->metadata.name = trace_.jobs[job].name;
+  if (live == nullptr || !workload->metadata.creation_timestamp) {
+    workload->metadata.creation_timestamp = At(now_);
+  }
+  return workload;
+}
+
+void TraceEngine::Submit(uint32_t job) {
+  if (outcomes_[job].state != State::kNotSubmitted) return;  // it holds quota from the start
+  const queueing::WorkloadInfo& prototype = *prototypes_[trace_.jobs[job].shape];
+  std::shared_ptr<api::Workload> workload = NewWorkload(job);
+  queueing::WorkloadInfoPtr next;
+  if (LiveOf(job) != nullptr) {
+    NotePreemptor(*workload);
+    next = queueing::MakeWorkloadInfo(std::move(workload), prototype.cluster_queue,
+                                      world_.RequestContextFor(prototype.local_queue.ns),
+                                      world_.order_options());
+  } else {
+    auto info = std::make_shared<queueing::WorkloadInfo>(prototype);
+    info->queue_order_time = queueing::QueueOrderTime(*workload, world_.order_options());
+    info->workload = std::move(workload);
+    next = std::move(info);
+  }
+  world_.queues().AddOrUpdate(std::move(next), At(now_));
   world_.snapshot().history.NoteEvent();
   outcomes_[job].state = State::kWaiting;
   Emit(TraceEvent::Kind::kSubmit, job, nullptr);
+}
+
+// As the controller reads it from the condition when it starts.
+void TraceEngine::NotePreemptor(const api::Workload& workload) {
+  const api::Condition* condition = api::FindCondition(workload.status.conditions, api::kPreempted);
+  const std::string preemptor =
+      condition == nullptr ? "" : admission::PreemptorUid(condition->message);
+  if (preemptor.empty()) return;
+  world_.snapshot().history.SetNow(At(now_));
+  world_.snapshot().history.Record(workload.metadata.uid, preemptor);
+}
+
+// It was asked for a checkpoint by one that is there too.
+std::optional<TraceEngine::Eviction> TraceEngine::AskedBefore(const api::Workload& workload) const {
+  const api::Condition* condition =
+      api::FindCondition(workload.status.conditions, preemption::kCheckpointRequested);
+  if (condition == nullptr || condition->status != api::ConditionStatus::kTrue) return std::nullopt;
+  const auto preemptor = live_uids_.find(admission::PreemptorUid(condition->message));
+  if (preemptor == live_uids_.end()) return std::nullopt;
+  return Eviction{KeyOf(preemptor->second), preemptor->first, condition->reason,
+                  condition->message};
+}
+
+void TraceEngine::GoOnAll() {
+  for (uint32_t job = 0; !trace_.live.empty() && job < trace_.jobs.size(); ++job) {
+    const LiveWorkload* live = LiveOf(job);
+    if (live != nullptr && queueing::HoldsQuota(*live->workload)) GoOn(job);
+  }
+}
+
+void TraceEngine::GoOn(uint32_t job) {
+  const LiveWorkload& live = *LiveOf(job);
+  JobOutcome& outcome = outcomes_[job];
+  std::shared_ptr<api::Workload> workload = NewWorkload(job);
+  api::Conditions& conditions = workload->status.conditions;
+  const bool evicted = api::IsTrue(conditions, api::kEvicted);
+  std::optional<Eviction> asked = evicted ? std::nullopt : AskedBefore(*workload);
+  api::RemoveCondition(conditions, preemption::kCheckpointRequested);
+  if (!evicted) Start(*workload);
+  NotePreemptor(*workload);
+  const FlavorResourceAmounts* usage = Intern(
+      trace_.jobs[job].shape,
+      queueing::AdmittedUsage(*workload, world_.settings().gates.Enabled("ReclaimablePods")));
+  world_.Assume(workload);
+  // The work before its last checkpoint is safe.
+  const auto checkpoints = preemption::CheckpointsOf(*workload);
+  if (checkpoints && checkpoints->last) {
+    const Micros since = absl::ToInt64Microseconds(At(0) - *checkpoints->last);
+    outcome.saved = std::clamp<Micros>(live.ran - since, 0, live.ran);
+  }
+  const Micros begin = outcome.saved - live.ran;
+  Running& running = running_[job] = {std::move(workload), usage, begin, begin, {}};
+  outcome.state = evicted ? State::kStopping : State::kRunning;
+  outcome.first_start = outcome.last_start = 0;
+  ++starts_[job];
+  Emit(TraceEvent::Kind::kSubmit, job, nullptr);
+  Emit(TraceEvent::Kind::kAdmit, job, usage);
+  if (evicted) {
+    ++outcome.preemptions;
+    outcome.saved = Kept(job, running, live.ran, false);
+    Emit(TraceEvent::Kind::kPreempt, job, nullptr, "before the start");
+    timers_.push({options_.stop_time, Timer::Kind::kStopped, job, starts_[job]});
+    return;
+  }
+  if (trace_.jobs[job].run != kForever) {
+    const Micros end = begin + trace_.jobs[job].run - outcome.saved;
+    timers_.push({std::max<Micros>(0, end), Timer::Kind::kFinish, job, starts_[job]});
+  }
+  if (asked) Ask(job, *std::move(asked));
+}
+
+// Pods run at once here, and are ready at once: the next one may go ahead.
+void TraceEngine::Start(api::Workload& workload) const {
+  if (!api::IsTrue(workload.status.conditions, api::kAdmitted)) {
+    admission::SetWorkloadCondition(workload, api::kAdmitted, api::ConditionStatus::kTrue,
+                                    "Admitted", "The workload is admitted", At(now_));
+  }
+  if (world_.settings().wait_for_pods_ready &&
+      world_.settings().wait_for_pods_ready->block_admission) {
+    admission::SetWorkloadCondition(workload, api::kPodsReady, api::ConditionStatus::kTrue,
+                                    admission::kPodsStarted, "All pods are ready", At(now_));
+  }
 }
 
 void TraceEngine::Admit(uint32_t job, const Decision& decision) {
   JobOutcome& outcome = outcomes_[job];
   auto workload = std::make_shared<api::Workload>(*decision.info->workload);
   admission::SetQuotaReservation(*workload, decision.admission, {}, At(now_));
-  // Pods are ready at once here; the next one may go ahead.
-  if (world_.settings().wait_for_pods_ready &&
-      world_.settings().wait_for_pods_ready->block_admission) {
-    admission::SetWorkloadCondition(*workload, api::kPodsReady, api::ConditionStatus::kTrue,
-                                    admission::kPodsStarted, "All pods are ready", At(now_));
+  Start(*workload);
+  if (decision.replaces != nullptr) {
+    const uint32_t slice = JobOf(*decision.replaces);
+    if (outcomes_[slice].state == State::kRunning) Finish(slice);
   }
   const FlavorResourceAmounts* usage =
       Intern(trace_.jobs[job].shape, queueing::AdmittedUsage(*workload));
   world_.Assume(workload);
   const auto checkpoints = preemption::CheckpointsOf(*workload);
-  Running& running = running_[job] = {std::move(workload), usage, now_, {}};
+  Running& running = running_[job] = {std::move(workload), usage, now_, now_, {}};
   if (outcome.saved > 0 && checkpoints) {
     running.useful_from += absl::ToInt64Microseconds(checkpoints->restart_cost);
   }
@@ -243,11 +365,15 @@ void TraceEngine::Preempt(const Decision& decision, const Decision::Victim& vict
                     preemption::ReasonName(victim.reason),
                     admission::PreemptionMessage(decision, victim, world_.tree())};
   if (!AsksFirst(*running.workload, victim.reason)) return Evict(job, eviction, false);
+  Ask(job, std::move(eviction));
+}
+
+void TraceEngine::Ask(uint32_t job, Eviction eviction) {
   const Micros grace =
       absl::ToInt64Microseconds(world_.settings().preemption.checkpoint_grace_period);
   world_.AssumeEviction(KeyOf(job));
   Emit(TraceEvent::Kind::kAsk, job, nullptr, eviction.Detail());
-  running.asked = std::move(eviction);
+  running_.at(job).asked = std::move(eviction);
   timers_.push(
       {now_ + std::min(options_.checkpoint_time, grace), Timer::Kind::kAsked, job, starts_[job]});
 }
@@ -298,12 +424,12 @@ void TraceEngine::Evict(uint32_t job, const Eviction& eviction, bool answered) {
     const state::Preemption& rules = world_.settings().preemption;
     preemption::NotePreemption(*workload, {rules.max_per_workload, rules.window}, At(now_));
   }
-  world_.snapshot().history.Record(UidOf(job), eviction.preemptor_uid);
+  world_.snapshot().history.Record(workload->metadata.uid, eviction.preemptor_uid);
   outcome.state = State::kStopping;
   ++outcome.preemptions;
   const Micros work = outcome.saved + std::max<Micros>(0, now_ - running.useful_from);
   const Micros kept = Kept(job, running, work, answered);
-  outcome.lost += std::min(now_, running.useful_from) - outcome.last_start + work - kept;
+  outcome.lost += std::min(now_, running.useful_from) - running.begin + work - kept;
   outcome.saved = kept;
   running.workload = std::move(workload);
   Emit(TraceEvent::Kind::kPreempt, job, nullptr,
@@ -323,11 +449,17 @@ void TraceEngine::Stopped(uint32_t job) {
   auto workload = std::make_shared<api::Workload>(*running.workload);
   admission::ReleaseQuota(*workload, At(now_));
   const queueing::WorkloadInfo& prototype = *prototypes_[trace_.jobs[job].shape];
-  world_.queues().AddOrUpdate(
-      queueing::MakeWorkloadInfo(std::move(workload), prototype.cluster_queue,
-                                 world_.RequestContextFor(prototype.local_queue.ns),
-                                 world_.order_options()),
-      At(now_));
+  const LiveWorkload* live = LiveOf(job);
+  const bool stays_out =
+      live != nullptr &&
+      !(live->returns && queueing::IsAdmissible(*workload, world_.order_options()));
+  if (!stays_out) {
+    world_.queues().AddOrUpdate(
+        queueing::MakeWorkloadInfo(std::move(workload), prototype.cluster_queue,
+                                   world_.RequestContextFor(prototype.local_queue.ns),
+                                   world_.order_options()),
+        At(now_));
+  }
   outcomes_[job].state = State::kWaiting;
   Emit(TraceEvent::Kind::kRequeue, job, running.usage);
 }
@@ -335,7 +467,7 @@ void TraceEngine::Stopped(uint32_t job) {
 void TraceEngine::Finish(uint32_t job) {
   const auto found = running_.find(job);
   const FlavorResourceAmounts* usage = found->second.usage;
-  outcomes_[job].lost += found->second.useful_from - outcomes_[job].last_start;
+  outcomes_[job].lost += found->second.useful_from - found->second.begin;
   if (found->second.asked) world_.ForgetEviction(KeyOf(job));
   running_.erase(found);
   state::Refs touched;

@@ -13,6 +13,10 @@
 // grace, after which it loses as much as without a request; it stays when its preemptor found room
 // elsewhere meanwhile. Credit policies of the cluster count from the start of the trace on.
 //
+// Workloads that were there before (Trace::live) are not decided about anew: those that hold quota
+// keep their admission and its times, so that deadlines, protections and the order of victims are
+// what they are in that cluster; those on their way out give it back after `stop_time`.
+//
 // Contract: deterministic; single thread. Cost: O(log n) per event plus that of the decisions;
 // memory: what runs or waits, and some 100 bytes for every workload of the trace.
 //
@@ -128,10 +132,20 @@ class TraceEngine {
     std::shared_ptr<const api::Workload> workload;
     const FlavorResourceAmounts* usage = nullptr;  // in usages_
     Micros useful_from = 0;                        // until then it only gets going again
+    Micros begin = 0;                              // of this run; below 0: it was there before
     std::optional<Eviction> asked{};               // for a checkpoint
   };
 
   void MakePrototypes();
+  const LiveWorkload* LiveOf(uint32_t job) const;
+  std::string UidOf(uint32_t job) const;
+  uint32_t JobOf(const api::Workload& workload) const;
+  std::shared_ptr<api::Workload> NewWorkload(uint32_t job) const;
+  void GoOnAll();
+  void GoOn(uint32_t job);
+  void Start(api::Workload& workload) const;
+  void NotePreemptor(const api::Workload& workload);
+  std::optional<Eviction> AskedBefore(const api::Workload& workload) const;
   std::optional<Micros> NextTime() const;
   void TakeIn();
   absl::Status Decide();
@@ -140,6 +154,7 @@ class TraceEngine {
   void Submit(uint32_t job);
   void Admit(uint32_t job, const admission::Decision& decision);
   void Preempt(const admission::Decision& decision, const admission::Decision::Victim& victim);
+  void Ask(uint32_t job, Eviction eviction);
   bool AsksFirst(const api::Workload& workload, preemption::Reason reason) const;
   void Asked(uint32_t job);
   void Evict(uint32_t job, const Eviction& eviction, bool answered);
@@ -167,6 +182,7 @@ class TraceEngine {
   std::vector<JobOutcome> outcomes_;
   std::vector<uint32_t> starts_;
   absl::btree_map<uint32_t, Running> running_;  // those that hold quota
+  absl::btree_map<std::string, uint32_t> live_uids_;
 
   // By shape.
   std::vector<queueing::WorkloadInfoPtr> prototypes_;

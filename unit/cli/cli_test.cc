@@ -171,6 +171,40 @@ TEST_CASE("simulate leaves out broken lines of a trace and counts them, or refus
   CHECK(Call({"simulate", cluster, "--trace", csv}).code == 2);
 }
 
+TEST_CASE("simulate plays what a log may have in it") {
+  const std::string csv = "cli_test_odd.csv";
+  const std::string cluster = SLUICE_SOURCE_DIR "/examples/simulate/cluster.yaml";
+  const std::string header = "name,submit,run,queue,nvidia.com/gpu\n";
+  // Not in the order of arrival, one that takes no time, and one that is larger than everything.
+  std::ofstream(csv) << header
+                     << "late,100,10,vision/main,1\nearly,50,10,vision/main,1\n"
+                        "nothing,60,0,vision/main,1\nhuge,10,10,vision/main,100000\n";
+  const Outcome odd = Call({"simulate", cluster, "--trace", csv, "--timeline"});
+  CHECK(odd.err == "");
+  CHECK(odd.code == 0);
+  CHECK(odd.out.find("3 finished") != std::string::npos);
+  const size_t early = odd.out.find("50 admit   vision/early");
+  CHECK(early < odd.out.find("100 admit   vision/late"));
+  CHECK(odd.out.find("60 admit   vision/nothing") < odd.out.find("60 finish  vision/nothing"));
+  CHECK(odd.out.find("vision/huge") != std::string::npos);
+  CHECK(odd.out.find("1 waiting") != std::string::npos);
+  // Files without a workload.
+  std::ofstream(csv) << "";
+  CHECK(Call({"simulate", cluster, "--trace", csv}).err ==
+        "cli_test_odd.csv:1: there is no header line\n");
+  std::ofstream(csv) << header;
+  CHECK(Call({"simulate", cluster, "--trace", csv}).err ==
+        cluster + ": there are no workloads: neither Jobs nor lines of a trace\n");
+  const std::string more = "cli_test_odd.jsonl";
+  std::ofstream(more) << "";
+  std::ofstream(csv) << header << "a,0,10,vision/main,1\n";
+  CHECK(Call({"simulate", cluster, "--trace", csv, "--trace", more})
+            .out.find("note: cli_test_odd.jsonl: there are no workloads in it\n") !=
+        std::string::npos);
+  CHECK(Call({"simulate", cluster}).err ==
+        cluster + ": there are no workloads: neither Jobs nor a trace\n");
+}
+
 TEST_CASE("wrong options of simulate are told by their names") {
   const char* example = SLUICE_SOURCE_DIR "/examples/simulate";
   const auto error = [&](std::vector<std::string> options) {
@@ -194,7 +228,9 @@ TEST_CASE("wrong options of simulate are told by their names") {
         std::string::npos);
   CHECK(error({"--html", "no-such-directory/x.html"}) ==
         "no-such-directory/x.html: cannot be written\n");
-  CHECK(Call({"simulate", "x.scn", "--html", "x.html"}).err.find("for one directory") !=
+  CHECK(Call({"simulate", "x.scn", "--html", "x.html"}).err.find("not for scenario files") !=
+        std::string::npos);
+  CHECK(Call({"simulate", example, example, "--html", "x.html"}).err.find("for one directory") !=
         std::string::npos);
   CHECK(Call({"simulate", "x.scn", "--trace", "x.csv"}).err.find("not for scenario files") !=
         std::string::npos);

@@ -17,6 +17,7 @@ std::string Dump() {
 kind: List
 metadata: {annotations: {sluice.dev/taken-at: "2026-01-01T01:00:00Z"}}
 items:
+- {apiVersion: v1, kind: ConfigMap, metadata: {name: c}, data: {controller_manager_config.yaml: "{apiVersion: config.kueue.x-k8s.io/v1beta2, kind: Configuration}"}}
 - {apiVersion: v1, kind: Namespace, metadata: {name: team}}
 - {apiVersion: kueue.x-k8s.io/v1beta2, kind: ResourceFlavor, metadata: {name: f}}
 - apiVersion: kueue.x-k8s.io/v1beta2
@@ -86,6 +87,7 @@ std::string ProtectedDump() {
 kind: List
 metadata: {annotations: {sluice.dev/taken-at: "2026-01-01T01:00:00Z"}}
 items:
+- {apiVersion: v1, kind: ConfigMap, metadata: {name: c}, data: {controller_manager_config.yaml: "{apiVersion: config.kueue.x-k8s.io/v1beta2, kind: Configuration}"}}
 - {apiVersion: v1, kind: Namespace, metadata: {name: team}}
 - {apiVersion: kueue.x-k8s.io/v1beta2, kind: ResourceFlavor, metadata: {name: f}}
 - apiVersion: sluice.dev/v1alpha1
