@@ -45,7 +45,7 @@ void Declare(CLI::App& app, Commands& commands) {
                      commands.forecast);
   AddConnectOptions(
       *app.add_subcommand("dump", "Write everything that decisions depend on as one YAML List"),
-      commands.dump);
+      commands.dump, false);
   AddSimulateOptions(
       *app.add_subcommand("simulate",
                           "Play scenarios, or traces of workloads, in virtual time and print what "
@@ -77,10 +77,15 @@ int Run(int argc, const char* const* argv, std::ostream& out, std::ostream& err,
   Commands commands;
   Declare(app, commands);
   const bool for_kubectl = std::string(argv[0]).ends_with("kubectl_complete-sluice");
+  if (argc > 1 && std::string(argv[1]) == "__files") {
+    return CompletesFiles(app, {argv + 2, argv + argc}) ? 0 : 1;
+  }
   if (for_kubectl || (argc > 1 && std::string(argv[1]) == "__complete")) {
     const std::vector<std::string> words(argv + (for_kubectl ? 1 : 2), argv + argc);
     for (const std::string& word : Completions(app, words)) out << word << '\n';
-    if (for_kubectl) out << ":4\n";  // and no names of files
+    // What kubectl does with them: 0 completes names of files where there is no other word, 4
+    // never.
+    if (for_kubectl) out << (CompletesFiles(app, words) ? ":0\n" : ":4\n");
     return 0;
   }
   try {

@@ -2,6 +2,7 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <iterator>
 
 #include "kube/client.h"
 
@@ -16,6 +17,10 @@ complete -o default -F _kubectl_sluice kubectl-sluice
 )";
 constexpr char kZsh[] = R"(#compdef kubectl-sluice
 _kubectl_sluice() {
+  if kubectl-sluice __files "${words[@]:1:$((CURRENT - 1))}" 2>/dev/null; then
+    _files
+    return
+  fi
   local -a found
   found=("${(@f)$(kubectl-sluice __complete "${words[@]:1:$((CURRENT - 1))}" 2>/dev/null)}")
   compadd -a found
@@ -26,7 +31,12 @@ constexpr char kFish[] = R"(function __kubectl_sluice
   set -l words (commandline -opc) (commandline -ct)
   kubectl-sluice __complete $words[2..-1] 2>/dev/null
 end
-complete -c kubectl-sluice -f -a '(__kubectl_sluice)'
+function __kubectl_sluice_files
+  set -l words (commandline -opc) (commandline -ct)
+  kubectl-sluice __files $words[2..-1] 2>/dev/null
+end
+complete -c kubectl-sluice -f -n 'not __kubectl_sluice_files' -a '(__kubectl_sluice)'
+complete -c kubectl-sluice -F -n __kubectl_sluice_files
 )";
 
 // Names of Workloads or Jobs in the namespace that was typed.
@@ -51,7 +61,38 @@ std::vector<std::string> Names(const std::vector<std::string>& words) {
   return names;
 }
 
+// The command of the words, nullptr while its own word is typed or there is none of that name.
+const CLI::App* CommandOf(const CLI::App& app, const std::vector<std::string>& words) {
+  if (words.size() < 2) return nullptr;
+  for (const CLI::App* sub : app.get_subcommands({})) {
+    if (sub->get_name() == words.front()) return sub;
+  }
+  return nullptr;
+}
+
+// Whose value is typed; nullptr: none.
+const CLI::Option* OptionOf(const CLI::App& command, const std::vector<std::string>& words) {
+  const std::string& before = words[words.size() - 2];
+  if (words.back().starts_with("-") || !before.starts_with("-")) return nullptr;
+  const CLI::Option* option = command.get_option_no_throw(before);
+  return option != nullptr && option->get_items_expected_max() > 0 ? option : nullptr;
+}
+
+// Options whose values are files or directories.
+constexpr const char* kFiles[] = {"--filename",     "--from",    "--config",        "--kubeconfig",
+                                  "--measure",      "--trace",   "--csv",           "--html",
+                                  "--explain-json", "--against", "--against-config"};
+
 }  // namespace
+
+bool CompletesFiles(const CLI::App& app, const std::vector<std::string>& words) {
+  const CLI::App* command = CommandOf(app, words);
+  if (command == nullptr || words.back().starts_with("-")) return false;
+  const CLI::Option* option = OptionOf(*command, words);
+  if (option == nullptr) return command->get_name() == "simulate";
+  return std::any_of(std::begin(kFiles), std::end(kFiles),
+                     [&](const char* name) { return option->check_name(name); });
+}
 
 std::string CompletionScript(const std::string& shell) {
   if (shell == "bash") return kBash;
@@ -62,13 +103,8 @@ std::string CompletionScript(const std::string& shell) {
 std::vector<std::string> Completions(const CLI::App& app, const std::vector<std::string>& words) {
   const std::string last = words.empty() ? "" : words.back();
   std::vector<std::string> found;
-  const CLI::App* command = nullptr;
-  if (words.size() > 1) {
-    for (const CLI::App* sub : app.get_subcommands({})) {
-      if (sub->get_name() == words.front()) command = sub;
-    }
-    if (command == nullptr) return found;
-  }
+  const CLI::App* command = CommandOf(app, words);
+  if (command == nullptr && words.size() > 1) return found;
   if (command == nullptr) {
     for (const CLI::App* sub : app.get_subcommands({})) {
       if (!sub->get_group().empty()) found.push_back(sub->get_name());
@@ -77,9 +113,9 @@ std::vector<std::string> Completions(const CLI::App& app, const std::vector<std:
     for (const CLI::Option* option : command->get_options()) {
       for (const std::string& name : option->get_lnames()) found.push_back("--" + name);
     }
-  } else if (words[words.size() - 2] == "-o" || words[words.size() - 2] == "--output") {
-    found = {"wide", "json", "yaml"};
-  } else if (command->get_name() == "explain") {
+  } else if (const CLI::Option* option = OptionOf(*command, words)) {
+    if (option->check_name("--output")) found = {"wide", "json", "yaml"};
+  } else if (command->get_name() == "explain" || command->get_name() == "forecast") {
     if (words.size() == 2) found = {"job", "workload"};
     for (std::string& name : Names(words)) found.push_back(std::move(name));
   } else if (command->get_name() == "completion") {

@@ -17,5 +17,7 @@ std::string CompletionScript(const std::string& shell);
 // What may follow the words that were typed, the last of which is unfinished. Names of objects are
 // asked of the cluster; without one there are none.
 std::vector<std::string> Completions(const CLI::App& app, const std::vector<std::string>& words);
+// The unfinished word is the name of a file or directory, which the shell completes.
+bool CompletesFiles(const CLI::App& app, const std::vector<std::string>& words);
 
 }  // namespace sluice::cli

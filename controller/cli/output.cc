@@ -12,11 +12,13 @@ namespace sluice::cli {
 void AddOutputOptions(CLI::App& command, OutputOptions& output) {
   command.add_option("-o,--output", output.format, "How it is printed")
       ->check(CLI::IsMember({"wide", "json", "yaml"}));
-  command.add_flag("-w,--watch", output.watch, "Print it again and again");
+  CLI::Option* watch = command.add_flag("-w,--watch", output.watch, "Print it again and again");
   command.add_option("--interval", output.interval, "Seconds between two prints of --watch")
-      ->check(CLI::Range(0.0, 86400.0));
+      ->check(CLI::Range(0.0, 86400.0))
+      ->needs(watch);
   command.add_option("--rounds", output.rounds, "End --watch after so many prints")
-      ->check(CLI::NonNegativeNumber);
+      ->check(CLI::NonNegativeNumber)
+      ->needs(watch);
 }
 
 absl::Status PrintAgain(const OutputOptions& output, std::ostream& out,

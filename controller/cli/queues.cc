@@ -276,12 +276,14 @@ int Print(const QueuesOptions& options, const std::function<Shown(Scene&)>& make
 void AddQueuesOptions(CLI::App& command, QueuesOptions& options) {
   AddConnectOptions(command, options.connect);
   AddOutputOptions(command, options.output);
-  command.add_flag("--local", options.local,
-                   "LocalQueues (of one namespace with -n, else of all) and not ClusterQueues");
+  CLI::Option* local =
+      command.add_flag("--local", options.local,
+                       "LocalQueues (of one namespace with -n, else of all) and not ClusterQueues");
+  command.get_option("--namespace")->needs(local);
 }
 
 void AddTopOptions(CLI::App& command, QueuesOptions& options) {
-  AddConnectOptions(command, options.connect);
+  AddConnectOptions(command, options.connect, false);
   AddOutputOptions(command, options.output);
 }
 

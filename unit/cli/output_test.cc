@@ -21,6 +21,7 @@ std::string ClusterFile() {
 kind: List
 metadata: {annotations: {sluice.dev/taken-at: "2026-01-01T01:00:00Z"}}
 items:
+- {apiVersion: v1, kind: ConfigMap, metadata: {name: c}, data: {controller_manager_config.yaml: "{apiVersion: config.kueue.x-k8s.io/v1beta2, kind: Configuration}"}}
 - {apiVersion: v1, kind: Namespace, metadata: {name: team}}
 - {apiVersion: kueue.x-k8s.io/v1beta2, kind: ResourceFlavor, metadata: {name: f}}
 - apiVersion: kueue.x-k8s.io/v1beta2
@@ -143,7 +144,7 @@ TEST_CASE("every question is asked again and again with --watch") {
     CHECK(screen.find(clear) == 0);
     CHECK(screen.find(clear, 1) != std::string::npos);
   }
-  CHECK(Call({"forecast", "--measure", "x", "--watch"}).code == 1);
+  CHECK(Call({"forecast", "--measure", "x", "--watch"}).code == 2);
 }
 
 TEST_CASE("every question has colours on terminals only, and never in data") {
