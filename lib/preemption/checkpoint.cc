@@ -41,16 +41,24 @@ int64_t Saturated(LostWork value) {
   return static_cast<int64_t>(std::clamp<LostWork>(value, 0, kMost));
 }
 
-// GPUs before CPUs, whatever order they come in.
+// What a policy counts before GPUs, and those before CPUs, whatever order they come in.
 class Weights {
  public:
+  explicit Weights(const quota::CreditWeights* policy) : policy_(policy) {}
   void Add(const ResourceName& resource, int64_t amount) {
+    if (policy_ != nullptr) counted_ += policy_->WeighOne(resource, amount);
     if (IsGpu(resource)) gpus_ += static_cast<LostWork>(amount) * 1000;
     if (resource == kCpu) cpus_ += amount;  // in thousandths already
   }
-  int64_t Millis() const { return Saturated(gpus_ > 0 ? gpus_ : cpus_); }
+  int64_t Millis() const {
+    constexpr LostWork kPicosPerMilli = 1'000'000'000;
+    if (counted_ > 0) return Saturated(std::max<LostWork>(1, counted_ / kPicosPerMilli));
+    return Saturated(gpus_ > 0 ? gpus_ : cpus_);
+  }
 
  private:
+  const quota::CreditWeights* policy_;
+  LostWork counted_ = 0;
   LostWork gpus_ = 0;
   LostWork cpus_ = 0;
 };
@@ -125,18 +133,19 @@ absl::Duration LostTime(const Checkpoints* checkpoints, absl::Time start, absl::
   return lost + checkpoints->restart_cost;
 }
 
-int64_t WeightedMillis(const FlavorResourceAmounts& amounts) {
-  Weights weights;
-  for (const auto& [cell, amount] : amounts) weights.Add(cell.resource, amount);
-  return weights.Millis();
+int64_t WeightedMillis(const FlavorResourceAmounts& amounts, const quota::CreditWeights* weights) {
+  Weights sum(weights);
+  for (const auto& [cell, amount] : amounts) sum.Add(cell.resource, amount);
+  return sum.Millis();
 }
 
-int64_t WeightedMillis(const quota::Tree& tree, const quota::CellAmounts& amounts) {
-  Weights weights;
+int64_t WeightedMillis(const quota::Tree& tree, const quota::CellAmounts& amounts,
+                       const quota::CreditWeights* weights) {
+  Weights sum(weights);
   for (const quota::CellAmount& used : amounts) {
-    weights.Add(tree.CellOf(used.cell).resource, used.amount);
+    sum.Add(tree.CellOf(used.cell).resource, used.amount);
   }
-  return weights.Millis();
+  return sum.Millis();
 }
 
 LostWork LostWorkOf(absl::Duration lost_time, int64_t weighted_millis) {

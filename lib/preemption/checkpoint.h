@@ -4,8 +4,9 @@
 // takes to get going again. Annotations of the Workload say how much that is (they are copied from
 // the job, its pod template and its pods). Lost time is `now - max(last checkpoint, start) +
 // restart cost`; with only an interval the last checkpoint is taken to be the last multiple of it
-// since the start, with neither it is the start. Lost work is lost time times what is held: GPUs,
-// or CPUs where there are none.
+// since the start, with neither it is the start. Lost work is lost time times what is held: the
+// weighted sum of the CreditPolicy that governs the ClusterQueue, else GPUs, or CPUs where there
+// are none.
 //
 // Contract: pure; all numbers are exact integers, rounded down to whole milliseconds and
 // saturating. A value that cannot be read counts as absent; the webhook refuses such values, and
@@ -21,6 +22,7 @@
 #include <vector>
 
 #include "api/kueue_types.h"
+#include "quota/credit_standing.h"
 #include "quota/tree.h"
 
 namespace sluice::preemption {
@@ -75,9 +77,12 @@ absl::Duration LostTime(const Checkpoints* checkpoints, absl::Time start, absl::
 
 // Resource-seconds in millionths: milliseconds times thousandths of a GPU or CPU.
 __extension__ typedef __int128 LostWork;
-// Thousandths of GPUs (resources named <vendor>/gpu), or of CPUs where there are none.
-int64_t WeightedMillis(const FlavorResourceAmounts& amounts);
-int64_t WeightedMillis(const quota::Tree& tree, const quota::CellAmounts& amounts);
+// Thousandths of what counts by these weights (null: there are none). Where that is nothing, of
+// GPUs (resources named <vendor>/gpu), or of CPUs where there are none.
+int64_t WeightedMillis(const FlavorResourceAmounts& amounts,
+                       const quota::CreditWeights* weights = nullptr);
+int64_t WeightedMillis(const quota::Tree& tree, const quota::CellAmounts& amounts,
+                       const quota::CreditWeights* weights = nullptr);
 LostWork LostWorkOf(absl::Duration lost_time, int64_t weighted_millis);
 // In whole resource-seconds, rounded down.
 int64_t ResourceSeconds(LostWork work);

@@ -93,7 +93,7 @@ class Merge {
     for (size_t i = 1; i < open_.size(); ++i) {
       const auto overage = credits.OverageOf(*open_[i].run->queue);
       if (overage < most) continue;
-      if (overage == most && !PreemptedBefore(**open_[i].next, **open_[first].next)) continue;
+      if (overage == most && !search_.TakenBefore(**open_[i].next, **open_[first].next)) continue;
       first = i;
       most = overage;
     }

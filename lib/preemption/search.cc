@@ -56,12 +56,19 @@ bool Search::AnyCandidateWithCheckpoints() const {
   });
 }
 
+const quota::CreditWeights* Search::WeightsFor(const ReservedWorkload& workload) const {
+  if (context_.credits == nullptr) return nullptr;
+  const quota::Node* queue = context_.tree->FindQueue(workload.cluster_queue);
+  const auto* terms = queue == nullptr ? nullptr : context_.credits->Of(*queue);
+  return terms == nullptr ? nullptr : terms->policy->weights.get();
+}
+
 LostWork Search::CostOf(const ReservedWorkload& workload) const {
   const auto [entry, added] = costs_.try_emplace(&workload, 0);
   if (added) {
     entry->second =
         LostWorkOf(LostTime(workload.checkpoints.get(), workload.started_at, context_.now),
-                   WeightedMillis(*context_.tree, workload.usage));
+                   WeightedMillis(*context_.tree, workload.usage, WeightsFor(workload)));
   }
   return entry->second;
 }

@@ -87,6 +87,8 @@ class Search {
   void TakeOut(size_t index);
   void PutBack(size_t index);
   bool AnyCandidateWithCheckpoints() const;
+  // Of the policy that governs its ClusterQueue; nullptr where none does.
+  const quota::CreditWeights* WeightsFor(const ReservedWorkload& workload) const;
   LostWork CostOf(const ReservedWorkload& workload) const;
   // Positions in taken(), in the order in which giving back is tried.
   std::vector<size_t> ReturnOrder() const;

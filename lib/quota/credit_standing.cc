@@ -34,15 +34,19 @@ void CreditWeights::AddCell(const Tree& tree, const FlavorResource& cell) {
   if (const Picos weight = Of(cell.resource); weight > 0) by_cell_[tree.IdOf(cell)] = weight;
 }
 
+Picos CreditWeights::WeighOne(const ResourceName& resource, int64_t amount) const {
+  return Times(amount, Of(resource));
+}
+
 Picos CreditWeights::Weigh(const FlavorResourceAmounts& amounts) const {
   Picos sum = 0;
-  for (const auto& [cell, amount] : amounts) sum += Times(amount, Of(cell.resource));
+  for (const auto& [cell, amount] : amounts) sum += WeighOne(cell.resource, amount);
   return sum;
 }
 
 Picos CreditWeights::Weigh(const Requests& amounts) const {
   Picos sum = 0;
-  for (const auto& [resource, amount] : amounts) sum += Times(amount, Of(resource));
+  for (const auto& [resource, amount] : amounts) sum += WeighOne(resource, amount);
   return sum;
 }
 

@@ -37,6 +37,7 @@ class CreditWeights {
   // A cell of the tree in which somebody may hold quota.
   void AddCell(const Tree& tree, const FlavorResource& cell);
 
+  Picos WeighOne(const ResourceName& resource, int64_t amount) const;
   Picos Weigh(const FlavorResourceAmounts& amounts) const;
   Picos Weigh(const CellAmounts& amounts) const;
   Picos Weigh(const Requests& amounts) const;

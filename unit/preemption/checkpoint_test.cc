@@ -74,6 +74,12 @@ TEST_CASE("lost work is that of the GPUs, or of the CPUs where there are none") 
   CHECK(WeightedMillis({{{"f", "cpu"}, 1500}, {{"f", "memory"}, 1 << 30}}) == 1500);
   CHECK(WeightedMillis({{{"f", "memory"}, 1 << 30}}) == 0);
   CHECK(WeightedMillis({{{"f", "nvidia.com/gpu"}, INT64_MAX}}) == INT64_MAX);
+  const quota::CreditWeights weights(
+      {{"cpu", Quantity::FromInt(2)}, {"disk", *Quantity::Parse("1n")}});
+  CHECK(WeightedMillis({{{"f", "nvidia.com/gpu"}, 8}, {{"f", "cpu"}, 1500}}, &weights) == 3000);
+  CHECK(WeightedMillis({{{"f", "disk"}, 1}}, &weights) == 1);
+  // What it does not count at all is weighted as without it.
+  CHECK(WeightedMillis({{{"f", "nvidia.com/gpu"}, 8}}, &weights) == 8000);
   CHECK(ResourceSeconds(LostWorkOf(absl::Minutes(8), 8000)) == 8 * 8 * kMinute);
   // Neither is rounded before they are multiplied.
   CHECK(ResourceSeconds(LostWorkOf(absl::Milliseconds(1500), 1500)) == 2);
@@ -139,6 +145,40 @@ TEST_CASE("twice the GPUs are twice the work") {
   c.running[0].amounts[0] = 12;  // 96 GPU-minutes against 80
   c.nodes[0].cells[0].nominal = 28;
   CHECK(Targets(c) == "B InClusterQueue");
+}
+
+// What the search finds; the oracle knows no credits.
+std::string TargetsWithCredits(Cluster cluster, const std::vector<int>& weights) {
+  cluster.credit_weights = weights;
+  return Describe(cluster, SearchRun(cluster, {0}).Find());
+}
+
+TEST_CASE("the least lost work goes first between ClusterQueues, with credits too") {
+  Cluster c;
+  c.now = kNow;
+  c.Queue("a", "pool", {4}).Queue("b", "pool", {4}).Queue("lender", "pool", {8}, kReclaim);
+  c.Runs("a", "saved", {8},
+         {.reserved_at = kNow - 5 * kHour,
+          .checkpoint = {{.last = kNow - 3 * kMinute, .restart = 5 * kMinute}}});
+  c.Runs("b", "newest", {8}, {.reserved_at = kNow - 10 * kMinute});
+  c.Needs("lender", {4});
+  CHECK(Targets(c) == "saved InCohortReclamation");
+  CHECK(TargetsWithCredits(c, {1}) == "saved InCohortReclamation");
+}
+
+TEST_CASE("lost work is weighted as the policy of the ClusterQueue says") {
+  Cluster c;
+  c.now = kNow;
+  c.resources = 2;
+  c.Queue("q", "", {16, 100000}, kLower);
+  const WorkloadOptions same{.reserved_at = kNow - kHour,
+                             .checkpoint = {{.last = kNow - 3 * kMinute}}};
+  c.Runs("q", "many CPUs", {8, 64000}, same);
+  c.Runs("q", "few CPUs", {8, 8000}, same);
+  c.Needs("q", {8}, {.priority = 1});
+  CHECK(Targets(c) == "many CPUs InClusterQueue");
+  CHECK(TargetsWithCredits(c, {1, 0}) == "many CPUs InClusterQueue");
+  CHECK(TargetsWithCredits(c, {0, 1}) == "few CPUs InClusterQueue");
 }
 
 TEST_CASE("what is not needed is given back, the dearest first") {

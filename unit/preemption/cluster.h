@@ -90,6 +90,9 @@ struct Cluster {
   // At this second evictions cost what is lost; -1: costs are not looked at. The first resource is
   // GPUs then, the second thousandths of CPUs, and all that run do so since they got their quota.
   int now = -1;
+  // What a CreditPolicy that governs all ClusterQueues counts of each resource (one GPU, one CPU).
+  // Nobody is above it. Empty: there is no policy. The oracle knows none.
+  std::vector<int> credit_weights;
 
   size_t CellCount() const { return static_cast<size_t>(flavors * resources); }
   int Find(const std::string& name) const;

@@ -43,6 +43,7 @@ SearchRun::SearchRun(const Cluster& cluster, const std::vector<size_t>& conteste
     : cluster_(cluster) {
   BuildTree();
   BuildWorkloads();
+  if (!cluster.credit_weights.empty()) BuildCredits();
   context_.tree = &tree_;
   context_.reserved = &reserved_;
   if (!cluster.strategies.empty()) {
@@ -69,6 +70,23 @@ SearchRun::SearchRun(const Cluster& cluster, const std::vector<size_t>& conteste
     if (spec.amounts[c] > 0) preemptor_.requests.push_back({ids_[c], spec.amounts[c]});
   }
   for (const size_t c : contested) preemptor_.contested.push_back(ids_[c]);
+}
+
+void SearchRun::BuildCredits() {
+  absl::btree_map<ResourceName, Quantity> weights;
+  for (size_t r = 0; r < cluster_.credit_weights.size(); ++r) {
+    weights[tree_.CellOf(ids_[r]).resource] = Quantity::FromInt(cluster_.credit_weights[r]);
+  }
+  auto all = std::make_shared<quota::CreditWeights>(weights);
+  for (const quota::CellId id : ids_) all->AddCell(tree_, tree_.CellOf(id));
+  auto policy = std::make_shared<quota::CreditPolicyTerms>();
+  policy->weights = all;
+  for (size_t i = 0; i < nodes_.size(); ++i) {
+    // A large entitlement: nobody is above it, so that the order among queues is left to the rest.
+    if (!cluster_.nodes[i].is_cohort) credits_.Set(*nodes_[i], policy, 1'000'000'000'000, nullptr);
+  }
+  credits_.SetNow(At(cluster_.now));
+  context_.credits = &credits_;
 }
 
 void SearchRun::BuildTree() {

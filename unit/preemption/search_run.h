@@ -29,12 +29,14 @@ class SearchRun {
  private:
   void BuildTree();
   void BuildWorkloads();
+  void BuildCredits();
 
   const Cluster& cluster_;
   quota::Tree tree_;
   std::vector<quota::Node*> nodes_;
   std::vector<quota::CellId> ids_;
   ReservedWorkloads reserved_;
+  quota::CreditStanding credits_;
   std::vector<const ReservedWorkload*> workloads_;
   Context context_;
   Preemptor preemptor_;
