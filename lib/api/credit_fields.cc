@@ -151,6 +151,13 @@ void Describe(Fields<CreditPolicy>& f) {
   f.Field("status", &CreditPolicy::status);
 }
 
+void Describe(Fields<CreditAccountRules>& f) {
+  f.Field("resources", &CreditAccountRules::resources).KeyedBy({"name"}).MaxItems(16);
+  f.Field("halfLife", &CreditAccountRules::half_life, DurationType());
+  f.Field("maxBank", &CreditAccountRules::max_bank, DurationType());
+  f.Field("maxDebt", &CreditAccountRules::max_debt, DurationType());
+}
+
 void Describe(Fields<CreditAccountStatus>& f) {
   f.Field("balance", &CreditAccountStatus::balance)
       .MaxLength(64)
@@ -185,6 +192,8 @@ void Describe(Fields<CreditAccountStatus>& f) {
   f.Field("lastAdjustment", &CreditAccountStatus::last_adjustment)
       .MaxLength(64)
       .Doc("The last of them.");
+  f.Field("rules", &CreditAccountStatus::rules)
+      .Doc("What the policy says, by which the balance goes on from lastSettled.");
   ConditionList(f.Field("conditions", &CreditAccountStatus::conditions));
 }
 

@@ -12,6 +12,7 @@ void Describe(Fields<BurstLimit>& f);
 void Describe(Fields<CreditPolicySpec>& f);
 void Describe(Fields<CreditPolicyStatus>& f);
 void Describe(Fields<CreditPolicy>& f);
+void Describe(Fields<CreditAccountRules>& f);
 void Describe(Fields<CreditAccountStatus>& f);
 void Describe(Fields<CreditAccount>& f);
 

@@ -61,6 +61,14 @@ struct CreditPolicy {
   CreditPolicyStatus status;
 };
 
+// Of the policy, as they were when the status was written.
+struct CreditAccountRules {
+  std::vector<CreditResource> resources;
+  absl::Duration half_life;
+  absl::Duration max_bank;
+  absl::Duration max_debt;
+  bool operator==(const CreditAccountRules&) const = default;
+};
 struct CreditAccountStatus {
   std::string balance;
   std::string entitlement;
@@ -74,6 +82,7 @@ struct CreditAccountStatus {
   std::string lifetime_expired;
   int64_t adjustments = 0;
   std::string last_adjustment;
+  std::optional<CreditAccountRules> rules;
   Conditions conditions;
   bool operator==(const CreditAccountStatus&) const = default;
 };

@@ -17,15 +17,20 @@ bool Near(Credits a, Credits b) {
 
 }  // namespace
 
+void CreditTimeline::Step::SetRates(absl::Time at) {
+  account.SetRates(entitlement, usage / kPicosPerMicro, earns, at, withheld / kPicosPerMicro);
+}
+
 CreditTimeline::CreditTimeline(const CreditRules& rules, const Checkpoint& checkpoint,
-                               Micros entitlement, bool earns, Picos usage) {
+                               Micros entitlement, bool earns, Picos usage, Picos withheld) {
   Step step{{checkpoint.at, 0, {}, {}, {}},
             usage,
+            withheld,
             entitlement,
             earns,
             rules,
             CreditAccount(rules, checkpoint.at, checkpoint.balance, checkpoint.totals)};
-  step.account.SetRates(entitlement, usage / kPicosPerMicro, earns, checkpoint.at);
+  step.SetRates(checkpoint.at);
   steps_.push_back(std::move(step));
 }
 
@@ -35,12 +40,13 @@ void CreditTimeline::ComputeFrom(size_t index) {
     const Step& before = steps_[i - 1];
     const Change& change = step.change;
     step.usage = before.usage + change.usage;
+    step.withheld = before.withheld + change.withheld;
     step.entitlement = change.entitlement.value_or(before.entitlement);
     step.earns = change.earns.value_or(before.earns);
     step.rules = change.rules.value_or(before.rules);
     step.account = before.account;
     if (change.rules.has_value()) step.account.SetRules(step.rules, change.at);
-    step.account.SetRates(step.entitlement, step.usage / kPicosPerMicro, step.earns, change.at);
+    step.SetRates(change.at);
   }
 }
 
@@ -73,7 +79,7 @@ void CreditTimeline::Rebase(const Checkpoint& checkpoint) {
                      Near(totals.expired, checkpoint.totals.expired);
   if (!known) {
     base.account = CreditAccount(base.rules, checkpoint.at, checkpoint.balance, checkpoint.totals);
-    base.account.SetRates(base.entitlement, base.usage / kPicosPerMicro, base.earns, checkpoint.at);
+    base.SetRates(checkpoint.at);
   }
   base.change = {checkpoint.at, 0, {}, {}, {}};
   steps_.erase(steps_.begin(), steps_.begin() + static_cast<ptrdiff_t>(last));

@@ -47,11 +47,13 @@ class CreditTimeline {
     std::optional<Micros> entitlement{};
     std::optional<bool> earns{};
     std::optional<CreditRules> rules{};
+    Picos withheld = 0;  // more, or less
   };
 
-  // `usage`: what was in use at the checkpoint.
+  // `usage`: what was in use at the checkpoint. `withheld`: how much of the entitlement earned
+  // nothing.
   CreditTimeline(const CreditRules& rules, const Checkpoint& checkpoint, Micros entitlement,
-                 bool earns, Picos usage);
+                 bool earns, Picos usage, Picos withheld = 0);
 
   void Add(const Change& change);
   // The account was written down. Kept is what is known here to a higher precision, unless it
@@ -63,6 +65,7 @@ class CreditTimeline {
   // As it was then; at the checkpoint for an earlier instant.
   CreditAccount AsOf(absl::Time then) const;
   Picos usage() const { return steps_.back().usage; }
+  Picos withheld() const { return steps_.back().withheld; }
   Micros entitlement() const { return steps_.back().account.entitlement(); }
   bool earns() const { return steps_.back().earns; }
   const CreditRules& rules() const { return steps_.back().rules; }
@@ -74,10 +77,13 @@ class CreditTimeline {
   struct Step {
     Change change;
     Picos usage = 0;
+    Picos withheld = 0;
     Micros entitlement = 0;
     bool earns = true;
     CreditRules rules;
     CreditAccount account;
+
+    void SetRates(absl::Time at);
   };
   static constexpr size_t kMostSteps = 4096;
 

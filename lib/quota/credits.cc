@@ -112,16 +112,18 @@ void CreditAccount::SetRules(const CreditRules& rules, absl::Time now) {
   Clamp();
 }
 
-void CreditAccount::SetRates(Micros entitlement, Micros usage, bool earns, absl::Time now) {
+void CreditAccount::SetRates(Micros entitlement, Micros usage, bool earns, absl::Time now,
+                             Micros withheld) {
   Settle(now);
   entitlement_ = std::clamp<Micros>(entitlement, 0, kMostMicros);
   usage_ = std::clamp<Micros>(usage, 0, kMostMicros);
+  withheld_ = std::clamp<Micros>(withheld, 0, entitlement_);
   earns_ = earns;
   Clamp();
 }
 
 CreditAccount::Micros CreditAccount::Rate() const {
-  const Micros rate = entitlement_ - usage_;
+  const Micros rate = entitlement_ - withheld_ - usage_;
   return earns_ ? rate : std::min<Micros>(rate, 0);
 }
 

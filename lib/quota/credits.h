@@ -81,8 +81,9 @@ class CreditAccount {
   // From `now` on. A limit that became smaller takes effect at once.
   void SetRules(const CreditRules& rules, absl::Time now);
   // Weighted units, in micro-units, from `now` on. `earns`: false while its queue is stopped; then
-  // the entitlement only pays for what is used.
-  void SetRates(Micros entitlement, Micros usage, bool earns, absl::Time now);
+  // the entitlement only pays for what is used. `withheld`: so much of the entitlement earns
+  // nothing, though it counts for the limits; of a cohort, what its stopped queues do not use.
+  void SetRates(Micros entitlement, Micros usage, bool earns, absl::Time now, Micros withheld = 0);
   void Settle(absl::Time now);
   // Grants (or takes, when negative), within the limits.
   void Adjust(Credits amount, absl::Time now);
@@ -113,6 +114,7 @@ class CreditAccount {
   CreditRules rules_;
   Micros entitlement_ = 0;
   Micros usage_ = 0;
+  Micros withheld_ = 0;
   bool earns_ = true;
   Credits balance_;
   Totals totals_;

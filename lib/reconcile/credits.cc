@@ -25,6 +25,9 @@ using quota::Credits;
 
 constexpr char kCreditSource[] = "sluice-credits";
 constexpr char kAdjusted[] = "Adjusted";  // condition: what became of the last annotation
+// So long an account stays whose policy does not govern its target: a tool that makes a queue or a
+// Cohort anew, or somebody who corrects a name, finds the bank again.
+constexpr absl::Duration kKeepUngoverned = absl::Hours(1);
 
 Note NoteOn(api::Kind kind, const api::ObjectMeta& metadata, bool warning, std::string reason,
             std::string message) {
@@ -47,15 +50,21 @@ std::string Units(CreditAccount::Micros micros) {
   return text;
 }
 
-void SetCondition(api::Conditions& conditions, const char* type, bool is, std::string reason,
-                  std::string message, int64_t generation, absl::Time now) {
+void SetCondition(api::Conditions& conditions, const char* type, api::ConditionStatus status,
+                  std::string reason, std::string message, int64_t generation, absl::Time now) {
   api::Condition condition;
   condition.type = type;
-  condition.status = is ? api::ConditionStatus::kTrue : api::ConditionStatus::kFalse;
+  condition.status = status;
   condition.reason = std::move(reason);
   condition.message = std::move(message);
   condition.observed_generation = generation;
   api::SetCondition(conditions, std::move(condition), now);
+}
+
+void SetCondition(api::Conditions& conditions, const char* type, bool is, std::string reason,
+                  std::string message, int64_t generation, absl::Time now) {
+  SetCondition(conditions, type, is ? api::ConditionStatus::kTrue : api::ConditionStatus::kFalse,
+               std::move(reason), std::move(message), generation, now);
 }
 
 template <typename Status>
@@ -80,14 +89,23 @@ Json NewAccount(const std::string& name, const state::GovernedNode& node) {
         Json::MakeObject({{"name", name}, {"ownerReferences", Json::MakeArray({owner})}})}});
 }
 
-// What it is about could not be read: nothing may be concluded from its absence.
+// What it is about could not be read, or a Cohort that leads to it: nothing may be concluded from
+// its absence.
 bool MayExist(const state::World& world, const api::CreditAccount& account) {
   const std::string name =
       account.metadata.name.substr(std::min<size_t>(3, account.metadata.name.size()));
   const api::OwnerReference* owner = account.metadata.Controller();
   return world.Unreadable({api::Kind::kClusterQueue, {"", name}}) ||
-         world.Unreadable({api::Kind::kCohort, {"", name}}) ||
+         world.AnyUnreadable(api::Kind::kCohort) ||
          (owner != nullptr && world.Unreadable({api::Kind::kCreditPolicy, {"", owner->name}}));
+}
+
+void ShowBalance(const CreditAccount& account, api::CreditAccountStatus& status) {
+  status.balance = account.balance().ToString();
+  status.last_settled = account.last_settled();
+  status.lifetime_earned = account.totals().earned.ToString();
+  status.lifetime_spent = account.totals().spent.ToString();
+  status.lifetime_expired = account.totals().expired.ToString();
 }
 
 // `account` is the checkpoint, as of a whole second; rates are those of now.
@@ -95,16 +113,13 @@ api::CreditAccountStatus StatusOf(const state::GovernedNode& node, const CreditA
                                   const api::CreditAccount& object, absl::Time now) {
   const CreditAccount current = node.timeline->At(now);
   api::CreditAccountStatus status = object.status;
-  status.balance = account.balance().ToString();
+  ShowBalance(account, status);
   status.entitlement = Units(current.entitlement());
   status.usage = Units(current.usage());
   status.rate = Units(current.Rate());
   status.bank_limit = current.BankLimit().ToString();
   status.empty_at = current.EmptyAt();
-  status.last_settled = account.last_settled();
-  status.lifetime_earned = account.totals().earned.ToString();
-  status.lifetime_spent = account.totals().spent.ToString();
-  status.lifetime_expired = account.totals().expired.ToString();
+  status.rules = state::ShownRules(*node.spec);
   const std::string policy = fmt::format("governed by CreditPolicy {}", node.policy);
   if (node.earns) {
     SetCondition(status.conditions, api::kActive, true, "Active", policy, 0, now);
@@ -125,7 +140,8 @@ bool Moved(const api::CreditAccountStatus& before, const api::CreditAccountStatu
 bool RatesChanged(const api::CreditAccountStatus& before, const api::CreditAccountStatus& after) {
   return !before.last_settled.has_value() || before.entitlement != after.entitlement ||
          before.usage != after.usage || before.rate != after.rate ||
-         before.bank_limit != after.bank_limit || before.conditions != after.conditions;
+         before.bank_limit != after.bank_limit || before.rules != after.rules ||
+         before.conditions != after.conditions;
 }
 
 // When the status is written next if only time passes: a minute after the last time, or up to half
@@ -261,6 +277,71 @@ Plan ReconcileCreditPolicy(const state::World& world, const ObjectKey& key, absl
   return plan;
 }
 
+namespace {
+
+// It stands still; it goes when that was so for long and it is certain.
+Plan PlanKept(const state::World& world, const state::KeptAccount& kept,
+              const api::CreditAccount& object, absl::Time now) {
+  Plan plan;
+  api::CreditAccountStatus status = object.status;
+  const absl::Time last = status.last_settled.value_or(absl::InfinitePast());
+  if (kept.settled.has_value() && kept.settled->last_settled() >= last) {
+    ShowBalance(*kept.settled, status);
+  }
+  status.rate = "0";
+  status.empty_at.reset();
+  const std::string what =
+      kept.unknown
+          ? fmt::format("CreditPolicy {} finds no sound chain of parents", kept.policy)
+          : fmt::format("CreditPolicy {} does not govern it; it is kept for an hour", kept.policy);
+  SetCondition(status.conditions, api::kActive,
+               kept.unknown ? api::ConditionStatus::kUnknown : api::ConditionStatus::kFalse,
+               state::kNotGoverned, what + "; the balance stands still", 0, now);
+  if (status != object.status) {
+    plan.Add(StatusAction(api::Kind::kCreditAccount, object.metadata, status));
+    return plan;
+  }
+  if (kept.unknown) return plan;
+  const auto* active = api::FindCondition(status.conditions, api::kActive);
+  const absl::Time end = active->last_transition_time.value_or(now) + kKeepUngoverned;
+  if (now < end) {
+    plan.RecheckAt(end);
+  } else if (!MayExist(world, object)) {
+    plan.Add(DeleteAction(api::Kind::kCreditAccount, object.metadata.Key(), object.metadata.uid));
+  }
+  return plan;
+}
+
+// The status, where it has to be written now; else when to look again. `account` is what can be
+// written.
+void PlanStatus(const state::GovernedNode& node, const CreditAccount& account,
+                const api::CreditAccount& object, absl::Time now, Plan& plan) {
+  const absl::Time last = object.status.last_settled.value_or(absl::InfinitePast());
+  const bool ended = node.released > last;  // Workloads may wait for it to be written down
+  const bool certain = account.last_settled() >= node.released;
+  const api::CreditAccountStatus status = StatusOf(node, account, object, now);
+  absl::Time due = last == absl::InfinitePast() ? now : NextWrite(object.metadata.name, last);
+  // That the bank is empty is written down soon.
+  if (const auto& empty = object.status.empty_at; empty.has_value() && *empty >= last) {
+    due = std::min(due, quota::FloorSecond(*empty) + absl::Seconds(1));
+  }
+  const bool moved = Moved(object.status, status);
+  if ((ended && certain) || RatesChanged(object.status, status) || (moved && now >= due)) {
+    plan.Add(StatusAction(api::Kind::kCreditAccount, object.metadata, status));
+    return;
+  }
+  if (ended) plan.RecheckAt(now + absl::Seconds(1));
+  // An empty bank that nothing is earned for, or at the limit of the debt, stays as it is.
+  CreditAccount later = node.timeline->At(now);
+  const CreditAccount current = later;
+  later.Settle(current.last_settled() + absl::Hours(1));
+  if (moved || later.balance() != current.balance() || !(later.totals() == current.totals())) {
+    plan.RecheckAt(due > now ? due : now + absl::Minutes(1));
+  }
+}
+
+}  // namespace
+
 Plan ReconcileCreditAccount(const state::World& world, const ObjectKey& key, absl::Time now) {
   Plan plan;
   const state::GovernedNode* node = world.credits().Find(key.name);
@@ -272,6 +353,10 @@ Plan ReconcileCreditAccount(const state::World& world, const ObjectKey& key, abs
     return plan;
   }
   if (object->metadata.Deleting()) return plan;
+  if (const state::KeptAccount* kept = world.credits().FindKept(key.name);
+      kept != nullptr && kept->account_uid == object->metadata.uid) {
+    return PlanKept(world, *kept, *object, now);
+  }
   const api::OwnerReference* owner = object->metadata.Controller();
   if (node == nullptr || owner == nullptr || owner->uid != node->policy_uid) {
     if (!MayExist(world, *object)) {
@@ -281,6 +366,11 @@ Plan ReconcileCreditAccount(const state::World& world, const ObjectKey& key, abs
   }
   if (!node->timeline.has_value()) return plan;
   CreditAccount account = node->timeline->AsOf(world.CreditsCertainUntil(now));
+  // A status would say of its time what was not so yet.
+  if (account.last_settled() < node->terms_since) {
+    plan.RecheckAt(now + absl::Seconds(1));
+    return plan;
+  }
   if (PlanAdjustment(*node, account, *object, now, plan)) return plan;
   const absl::Time last = object->status.last_settled.value_or(absl::InfinitePast());
   if (now + absl::Seconds(1) < last) {
@@ -290,24 +380,7 @@ Plan ReconcileCreditAccount(const state::World& world, const ObjectKey& key, abs
                     "then",
                     state::FormatMilliTime(last))));
   }
-  const api::CreditAccountStatus status = StatusOf(*node, account, *object, now);
-  absl::Time due = last == absl::InfinitePast() ? now : NextWrite(key.name, last);
-  // That the bank is empty is written down soon.
-  if (const auto& empty = object->status.empty_at; empty.has_value() && *empty >= last) {
-    due = std::min(due, quota::FloorSecond(*empty) + absl::Seconds(1));
-  }
-  const bool moved = Moved(object->status, status);
-  if (RatesChanged(object->status, status) || (moved && now >= due)) {
-    plan.Add(StatusAction(api::Kind::kCreditAccount, object->metadata, status));
-    return plan;
-  }
-  // An empty bank that nothing is earned for, or at the limit of the debt, stays as it is.
-  CreditAccount later = node->timeline->At(now);
-  const CreditAccount current = later;
-  later.Settle(current.last_settled() + absl::Hours(1));
-  if (moved || later.balance() != current.balance() || !(later.totals() == current.totals())) {
-    plan.RecheckAt(due > now ? due : now + absl::Minutes(1));
-  }
+  PlanStatus(*node, account, *object, now, plan);
   return plan;
 }
 

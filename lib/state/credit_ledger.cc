@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "api/names.h"
+#include "state/credit_replay.h"
 
 namespace sluice::state {
 namespace {
@@ -14,25 +15,7 @@ using quota::CreditTimeline;
 using quota::Node;
 using quota::Tree;
 
-constexpr Credits::Value kNanosecondsPerHour = 3'600'000'000'000;
 constexpr size_t kMostReservations = 16;  // in an annotation
-
-// What the status says; nothing where it says nothing that can be read.
-Credits CreditsIn(const std::string& text) {
-  const absl::StatusOr<Credits> credits = Credits::Parse(text);
-  return credits.ok() ? *credits : Credits();
-}
-
-CreditTimeline::Checkpoint CheckpointOf(const api::CreditAccount& account, absl::Time now) {
-  const api::CreditAccountStatus& status = account.status;
-  if (!status.last_settled.has_value()) {
-    return {account.metadata.creation_timestamp.value_or(now), {}, {}};
-  }
-  return {*status.last_settled,
-          CreditsIn(status.balance),
-          {CreditsIn(status.lifetime_earned), CreditsIn(status.lifetime_spent),
-           CreditsIn(status.lifetime_expired)}};
-}
 
 // FNV-1a: short, and the same in every process.
 uint64_t HashOf(const std::string& text) {
@@ -59,6 +42,12 @@ quota::CreditRules RulesOf(const api::CreditPolicySpec& spec) {
   return rules;
 }
 
+api::CreditAccountRules ShownRules(const api::CreditPolicySpec& spec) {
+  api::CreditAccountRules rules{spec.resources, spec.half_life, spec.max_bank, spec.max_debt};
+  if (rules.resources.empty()) rules.resources.push_back({"nvidia.com/gpu", Quantity::FromInt(1)});
+  return rules;
+}
+
 // The oldest first: it governs what several of them name.
 std::vector<CreditLedger::Governing> CreditLedger::SortedPolicies() const {
   std::vector<std::pair<absl::Time, Governing>> sorted;
@@ -68,10 +57,7 @@ std::vector<CreditLedger::Governing> CreditLedger::SortedPolicies() const {
     governing.name = key.name;
     governing.uid = policy->metadata.uid;
     governing.spec = std::make_shared<const api::CreditPolicySpec>(policy->spec);
-    absl::btree_map<ResourceName, Quantity> weights;
-    for (const api::CreditResource& one : policy->spec.resources) weights[one.name] = one.weight;
-    if (policy->spec.resources.empty()) weights["nvidia.com/gpu"] = Quantity::FromInt(1);
-    governing.weights = std::make_shared<quota::CreditWeights>(weights);
+    governing.weights = std::make_shared<quota::CreditWeights>(WeightsOf(ShownRules(policy->spec)));
     auto terms = std::make_shared<quota::CreditStanding::Policy>();
     terms->name = key.name;
     terms->weights = governing.weights;
@@ -92,11 +78,12 @@ void CreditLedger::Claim(const Node& node, const Governing& policy, Claims& clai
   CreditPolicyView& view = policies_[policy.name];
   const bool real = node.is_cohort() || sources_.queue(node.name()).exists;
   if (real) {
+    // Also of what another policy governs: it counts for the cohorts above it.
+    for (const FlavorResource& cell : sources_.cells(node.is_cohort(), node.name())) {
+      policy.weights->AddCell(*sources_.tree, cell);
+    }
     const auto [claim, added] = claims.emplace(&node, &policy);
     if (added) {
-      for (const FlavorResource& cell : sources_.cells(node.is_cohort(), node.name())) {
-        policy.weights->AddCell(*sources_.tree, cell);
-      }
       ++(node.is_cohort() ? view.cohorts : view.cluster_queues);
     } else {
       ++view.conflicts[claim->second->name];
@@ -124,6 +111,22 @@ CreditLedger::Picos CreditLedger::HeldBelow(const Node& node,
   return held;
 }
 
+// What the stopped queues of a cohort leave unused.
+CreditLedger::Picos CreditLedger::WithheldBelow(const Node& node,
+                                                const quota::CreditWeights& weights) const {
+  if (!node.is_cohort()) return 0;  // whether it earns says all
+  std::vector<std::string> queues;
+  QueuesBelow(node, queues);
+  Picos withheld = 0;
+  for (const std::string& name : queues) {
+    const QueueFacts facts = sources_.queue(name);
+    if (facts.earns) continue;
+    const Picos held = facts.held == nullptr ? 0 : weights.Weigh(*facts.held);
+    withheld += std::max<Picos>(0, weights.NominalOf(*sources_.tree->FindQueue(name)) - held);
+  }
+  return withheld;
+}
+
 void CreditLedger::Renew(const Node& node, const Governing& policy, GovernedNode& entry) {
   entry.is_cohort = node.is_cohort();
   entry.name = node.name();
@@ -136,56 +139,19 @@ void CreditLedger::Renew(const Node& node, const Governing& policy, GovernedNode
   entry.earns = node.is_cohort() || sources_.queue(node.name()).earns;
 }
 
-// Replays what happened since the account was written down.
-void CreditLedger::Begin(const std::string& account, const Node& node, GovernedNode& entry) {
-  const auto object = sources_.accounts->Find({"", account});
-  if (object == nullptr || object->metadata.Deleting()) return;
-  const api::OwnerReference* owner = object->metadata.Controller();
-  if (owner == nullptr || owner->uid != entry.policy_uid) return;  // it is about to go
-  const CreditTimeline::Checkpoint checkpoint = CheckpointOf(*object, now_);
-  std::vector<std::string> queues;
-  QueuesBelow(node, queues);
-  Picos usage = 0;
-  std::vector<CreditTimeline::Change> changes;
-  for (const std::string& queue : queues) {
-    for (const Reservation& one : sources_.history(queue)) {
-      if (one.to.has_value() && *one.to <= checkpoint.at) continue;
-      const Picos weight = entry.weights->Weigh(one.amounts);
-      if (weight == 0) continue;
-      if (one.from <= checkpoint.at) {
-        usage += weight;
-      } else {
-        changes.push_back({one.from, weight, {}, {}, {}});
-      }
-      if (one.to.has_value()) changes.push_back({*one.to, -weight, {}, {}, {}});
-    }
-  }
-  std::stable_sort(changes.begin(), changes.end(),
-                   [](const auto& a, const auto& b) { return a.at < b.at; });
-  // Until now it had the entitlement that was written down, and earned or not as that says.
-  CreditTimeline::Micros entitlement = entry.entitlement;
-  if (!object->status.entitlement.empty()) {
-    entitlement = CreditsIn(object->status.entitlement).value() / kNanosecondsPerHour;
-  }
-  bool earns = entry.earns;
-  if (const auto* active = api::FindCondition(object->status.conditions, api::kActive)) {
-    earns = active->reason != kPaused;
-  }
-  entry.account_uid = object->metadata.uid;
-  entry.timeline.emplace(RulesOf(*entry.spec), checkpoint, entitlement, earns, usage);
-  for (const CreditTimeline::Change& change : changes) entry.timeline->Add(change);
-}
-
 void CreditLedger::Sync(const Node& node, GovernedNode& entry, const std::string& account) {
   CreditTimeline& timeline = *entry.timeline;
   CreditTimeline::Change change{now_, 0, {}, {}, {}};
   change.usage = HeldBelow(node, *entry.weights) - timeline.usage();
+  change.withheld = WithheldBelow(node, *entry.weights) - timeline.withheld();
   if (timeline.entitlement() != entry.entitlement) change.entitlement = entry.entitlement;
   if (timeline.earns() != entry.earns) change.earns = entry.earns;
   if (const quota::CreditRules rules = RulesOf(*entry.spec); !(timeline.rules() == rules)) {
     change.rules = rules;
   }
-  if (change.usage == 0 && !change.entitlement && !change.earns && !change.rules) return;
+  const bool terms = change.entitlement || change.earns || change.rules || change.withheld != 0;
+  if (change.usage == 0 && !terms) return;
+  if (terms) entry.terms_since = now_;
   timeline.Add(change);
   changed_.insert(account);
 }
@@ -202,10 +168,10 @@ void CreditLedger::Follow(const Node& node, const Governing& policy,
     }
     if (before.policy_uid == policy.uid) {
       entry = std::move(found->second);
+      old.erase(found);
     } else if (before.bursting) {
       again.limits.insert(before.name);
     }
-    old.erase(found);
   }
   Renew(node, policy, entry);
   const auto object = sources_.accounts->Find({"", name});
@@ -257,6 +223,7 @@ CreditLedger::LookAgain CreditLedger::Rebuild(absl::Time now) {
     again.accounts.insert(name);
     if (entry.bursting) again.limits.insert(entry.name);
   }
+  Keep(old, again);
   for (const auto& [name, view] : policies_) {
     const auto before = views.find(name);
     if (before == views.end() || !(before->second == view)) again.policies.insert(name);
@@ -266,6 +233,7 @@ CreditLedger::LookAgain CreditLedger::Rebuild(absl::Time now) {
 
 void CreditLedger::Restart() {
   for (auto& [name, entry] : nodes_) entry.timeline.reset();
+  kept_.clear();
   standing_.Clear();
   chains_.clear();
   stale_ = true;
@@ -280,13 +248,19 @@ void CreditLedger::PolicyChanged(const api::CreditPolicy* before, const api::Cre
 
 void CreditLedger::AccountChanged(const std::string& name, const api::CreditAccount* before,
                                   const api::CreditAccount* after) {
+  if (const auto kept = kept_.find(name); kept != kept_.end()) {
+    const bool written = before != nullptr && after != nullptr && before->status != after->status;
+    // It stands at what was written, a grant that was on its way included.
+    if (written) kept->second.settled.reset();
+  }
   const auto found = nodes_.find(name);
-  if (found == nodes_.end() || stale_) {
+  if (found == nodes_.end()) {
     if (before == nullptr || after == nullptr) stale_ = true;
     return;
   }
   GovernedNode& entry = found->second;
   if (!entry.timeline.has_value() && after != nullptr) {
+    if (stale_) return;  // Rebuild begins it
     const Node* node = entry.is_cohort ? sources_.tree->FindCohort(entry.name)
                                        : sources_.tree->FindQueue(entry.name);
     Begin(name, *node, entry);
@@ -312,11 +286,19 @@ void CreditLedger::Hold(const std::string& cluster_queue, const FlavorResourceAm
                         int sign, absl::Time at) {
   const auto chain = chains_.find(cluster_queue);
   if (chain == chains_.end()) return;
+  const bool stopped = chain->second.size() > 1 && !sources_.queue(cluster_queue).earns;
   for (const std::string& name : chain->second) {
     GovernedNode& entry = nodes_.at(name);
     const Picos weight = entry.weights->Weigh(amounts);
     if (weight == 0 || !entry.timeline.has_value()) continue;
-    entry.timeline->Add({at, sign * weight, {}, {}, {}});
+    if (sign < 0) entry.released = std::max(entry.released, at);
+    CreditTimeline::Change change{at, sign * weight, {}, {}, {}};
+    // While it is stale the tree may have circles, and Rebuild looks at all of it.
+    if (stopped && entry.is_cohort && !stale_) {
+      const Node& cohort = *sources_.tree->FindCohort(entry.name);
+      change.withheld = WithheldBelow(cohort, *entry.weights) - entry.timeline->withheld();
+    }
+    entry.timeline->Add(change);
     changed_.insert(name);
   }
 }
@@ -327,11 +309,27 @@ absl::Time CreditLedger::OldestCheckpoint(const std::string& cluster_queue) cons
   if (chain == chains_.end()) return oldest;
   for (const std::string& name : chain->second) {
     const auto object = sources_.accounts->Find({"", name});
-    if (object == nullptr) continue;
+    if (object == nullptr || !nodes_.at(name).timeline.has_value()) continue;
     oldest = std::min(oldest, object->status.last_settled.value_or(
                                   object->metadata.creation_timestamp.value_or(absl::UnixEpoch())));
   }
   return oldest;
+}
+
+bool CreditLedger::Charges(const std::string& cluster_queue,
+                           const FlavorResourceAmounts& amounts) const {
+  const auto chain = chains_.find(cluster_queue);
+  return chain != chains_.end() &&
+         std::any_of(chain->second.begin(), chain->second.end(), [&](const std::string& name) {
+           const GovernedNode& entry = nodes_.at(name);
+           return entry.timeline.has_value() && entry.weights->Weigh(amounts) > 0;
+         });
+}
+
+bool CreditLedger::Charges(const std::string& cluster_queue, const Requests& amounts) const {
+  FlavorResourceAmounts cells;
+  for (const auto& [resource, amount] : amounts) cells[{"", resource}] = amount;
+  return Charges(cluster_queue, cells);
 }
 
 api::StringMap CreditLedger::AnnotationsFor(const api::Workload& waiting,
@@ -367,6 +365,11 @@ api::StringMap CreditLedger::AnnotationsFor(const api::Workload& waiting,
 const GovernedNode* CreditLedger::Find(const std::string& account) const {
   const auto found = nodes_.find(account);
   return found == nodes_.end() ? nullptr : &found->second;
+}
+
+const KeptAccount* CreditLedger::FindKept(const std::string& account) const {
+  const auto found = kept_.find(account);
+  return found == kept_.end() ? nullptr : &found->second;
 }
 
 const CreditPolicyView* CreditLedger::FindPolicy(const std::string& policy) const {

@@ -2,9 +2,18 @@
 //
 // The World feeds it policies, accounts, the quota tree, and every reservation with its begin and
 // end. What an account has is a function of its checkpoint (the status of the CreditAccount), of
-// those times and of the entitlement; see quota/credit_timeline.h. A change of quotas counts from
-// the second in which it is seen; as objects do not say when they changed, one that no controller
-// wrote down counts from the start of the next. It keeps the CreditStanding for decisions.
+// those times and of the entitlement; see quota/credit_timeline.h. A change of quotas or of a
+// policy counts from the second in which it is seen; as objects do not say when they changed, one
+// that no controller wrote down counts from the start of the next. It keeps the CreditStanding for
+// decisions.
+//
+// A state that passes takes no bank away. While the policy of an account is there but does not
+// govern its target (the tree has a circle, the target is made anew, a name is mistyped), the
+// account stands still: it neither earns nor spends nor decays, and goes on from there when it is
+// governed again.
+//
+// A stopped queue earns nothing, and neither does what it leaves unused for the cohorts above it:
+// so the rates of the members of a cohort add up to that of the cohort.
 //
 // Single thread, no clock. Rebuild costs O(governed nodes); a reservation one settle for each
 // account above its ClusterQueue.
@@ -33,8 +42,9 @@ namespace sluice::state {
 // "cq-<name>" or "co-<name>"; a name that would be too long ends in a hash.
 std::string CreditAccountName(bool is_cohort, const std::string& name);
 
-// Reason of the condition Active of an account that earns nothing for now.
+// Reasons of the condition Active of an account: it earns nothing for now; it stands still.
 inline constexpr char kPaused[] = "Paused";
+inline constexpr char kNotGoverned[] = "NotGoverned";
 
 // What a policy governs, for its status.
 struct CreditPolicyView {
@@ -60,6 +70,19 @@ struct GovernedNode {
   std::string account_uid;                          // of the object that `timeline` follows
   std::optional<quota::CreditTimeline> timeline{};  // none before there is an object
   bool bursting = false;
+  // Since when what a replay needs to know, beside reservations, is as it is now.
+  absl::Time terms_since = absl::InfinitePast();
+  absl::Time released = absl::InfinitePast();  // the last end of a reservation in it
+};
+
+// An account that its policy does not govern for now.
+struct KeptAccount {
+  std::string policy;
+  std::string account_uid;
+  // Whom the policy governs cannot be told: there is no sound chain of parents.
+  bool unknown = false;
+  // As it stood when it was governed last, where no status says so yet.
+  std::optional<quota::CreditAccount> settled{};
 };
 
 class CreditLedger {
@@ -114,6 +137,9 @@ class CreditLedger {
   bool Governs(const std::string& cluster_queue) const { return chains_.contains(cluster_queue); }
   // Every account of which a reservation in the ClusterQueue is part is settled up to here.
   absl::Time OldestCheckpoint(const std::string& cluster_queue) const;
+  // There is an account that such a reservation in the ClusterQueue is charged to.
+  bool Charges(const std::string& cluster_queue, const FlavorResourceAmounts& amounts) const;
+  bool Charges(const std::string& cluster_queue, const Requests& amounts) const;
   // The annotations of a reservation that begins now; `waiting` is the Workload as it was until
   // then.
   api::StringMap AnnotationsFor(const api::Workload& waiting, const std::string& cluster_queue,
@@ -122,6 +148,8 @@ class CreditLedger {
   // nullptr when no such account is due.
   const GovernedNode* Find(const std::string& account) const;
   const absl::btree_map<std::string, GovernedNode>& nodes() const { return nodes_; }
+  // nullptr when the account is governed, or has no policy any more.
+  const KeptAccount* FindKept(const std::string& account) const;
   const CreditPolicyView* FindPolicy(const std::string& policy) const;
   // Accounts whose rates changed since the last call.
   absl::btree_set<std::string> TakeChanged() { return std::exchange(changed_, {}); }
@@ -156,13 +184,24 @@ class CreditLedger {
               absl::btree_map<std::string, GovernedNode>& old, LookAgain& again);
   void Begin(const std::string& account, const quota::Node& node, GovernedNode& entry);
   void Sync(const quota::Node& node, GovernedNode& entry, const std::string& account);
+  void Keep(const absl::btree_map<std::string, GovernedNode>& old, LookAgain& again);
+  bool Unsound(const std::string& account) const;
+  // What the account had, if it stood still until now.
+  std::optional<quota::CreditTimeline::Checkpoint> StoodStill(
+      const std::string& account, const api::CreditAccount& object) const;
+  struct Replay;
+  void ReplayQueue(const std::string& cluster_queue, const GovernedNode& entry,
+                   Replay& replay) const;
+  Picos StoppedEntitlement(const std::string& cluster_queue, const GovernedNode& entry) const;
   Picos HeldBelow(const quota::Node& node, const quota::CreditWeights& weights) const;
+  Picos WithheldBelow(const quota::Node& node, const quota::CreditWeights& weights) const;
   void QueuesBelow(const quota::Node& node, std::vector<std::string>& names) const;
 
   Sources sources_;
   absl::Time now_ = absl::InfinitePast();
   bool stale_ = true;
   absl::btree_map<std::string, GovernedNode> nodes_;  // by name of the account
+  absl::btree_map<std::string, KeptAccount> kept_;    // the same
   absl::btree_map<std::string, CreditPolicyView> policies_;
   absl::btree_map<std::string, std::vector<std::string>> chains_;  // by ClusterQueue
   std::vector<std::string> with_bursts_;
@@ -171,5 +210,7 @@ class CreditLedger {
 };
 
 quota::CreditRules RulesOf(const api::CreditPolicySpec& spec);
+// What a replay needs to know of the policy, as it is written down with a balance.
+api::CreditAccountRules ShownRules(const api::CreditPolicySpec& spec);
 
 }  // namespace sluice::state

@@ -205,6 +205,11 @@ void World::WithStore(api::Kind kind, Visit visit) {
   }
 }
 
+bool World::AnyUnreadable(api::Kind kind) const {
+  const auto first = unreadable_.lower_bound(Ref{kind, {}});
+  return first != unreadable_.end() && first->kind == kind;
+}
+
 bool World::WatchesSlicePods(const Settings& settings) {
   return settings.integrations.Enabled("batch/job");
 }

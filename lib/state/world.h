@@ -117,6 +117,7 @@ class World {
   // The object exists, but its last version could not be read. Nothing may be concluded from it,
   // least of all that it is not there.
   bool Unreadable(const Ref& ref) const { return unreadable_.contains(ref); }
+  bool AnyUnreadable(api::Kind kind) const;
   // A decision evicts the workload: it counts as on its way out until the API says so, or until
   // ForgetEviction when the write failed.
   void AssumeEviction(const ObjectKey& key);
@@ -176,6 +177,10 @@ class World {
   absl::Time CreditsCertainUntil(absl::Time now) const;
   // All accounts begin with what the API says.
   void RestartCredits() { credits_.Restart(); }
+  // What accounts need of a Workload that is to be forgotten: that its end is written down, as it
+  // holds quota that is charged for; or that it stays until their checkpoints contain its end.
+  enum class CreditsNeed { kNothing, kEnd, kCheckpoint };
+  CreditsNeed CreditsNeedOf(const api::Workload& workload, absl::Time now) const;
   // A lender was refused because credits protect what it would reclaim.
   void NoteLender(const ObjectKey& workload, absl::Time until);
 

@@ -7,6 +7,7 @@
 #include <algorithm>
 
 #include "api/names.h"
+#include "queueing/workload_info.h"
 #include "state/credit_history.h"
 #include "state/spec_defaults.h"
 #include "state/world.h"
@@ -15,6 +16,8 @@ namespace sluice::state {
 namespace {
 
 constexpr absl::Duration kLookAgain = absl::Minutes(1);
+// Nobody waits longer for the checkpoint of an account: it may be that it cannot be written.
+constexpr absl::Duration kLongestWait = absl::Minutes(5);
 
 std::vector<FlavorResource> CellsOf(const std::vector<api::ResourceGroup>& groups) {
   std::vector<FlavorResource> cells;
@@ -115,6 +118,24 @@ void World::FollowCredits(const ObjectKey& key, const Contribution* before,
   // Elsewhere nobody asks. A policy that has just come may govern it in a moment.
   if (credits_.stale() || credits_.Governs(after->cluster_queue)) reserved_since_[key] = since;
   credits_.Hold(after->cluster_queue, after->usage, 1, since);
+}
+
+World::CreditsNeed World::CreditsNeedOf(const api::Workload& workload, absl::Time now) const {
+  if (!credits_.active()) return CreditsNeed::kNothing;
+  const ObjectKey key = workload.metadata.Key();
+  const auto held = contributions_.find(key);
+  if (held != contributions_.end() && queueing::HoldsQuota(workload) &&
+      credits_.Charges(held->second.cluster_queue, held->second.usage)) {
+    return CreditsNeed::kEnd;
+  }
+  for (const Reservation& one : PastReservations(workload, request_options_.reclaimable_pods)) {
+    if (!one.to.has_value() || now > *one.to + kLongestWait) continue;
+    if (*one.to > credits_.OldestCheckpoint(one.cluster_queue) &&
+        credits_.Charges(one.cluster_queue, one.amounts)) {
+      return CreditsNeed::kCheckpoint;
+    }
+  }
+  return CreditsNeed::kNothing;
 }
 
 absl::Time World::CreditsCertainUntil(absl::Time now) const {
