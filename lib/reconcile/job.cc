@@ -134,7 +134,8 @@ class JobPass {
       }
     }
     for (const auto& extra : surplus) DeleteWorkload(*extra);
-    return !plan_.writes.empty();
+    const bool waits = workload_ == nullptr && plan_.recheck != absl::InfiniteFuture();
+    return waits || !plan_.writes.empty();
   }
 
   // What its quota was given for stays when the PodGroup of somebody else asks for more.
@@ -151,7 +152,7 @@ class JobPass {
 
   void DeleteWorkload(const api::Workload& workload) {
     if (workload.metadata.HasFinalizer(api::kResourceInUse)) {
-      RemoveFinalizer(plan_, workload);
+      RemoveFinalizer(plan_, world_, workload, now_);
       if (workload.metadata.Deleting()) return;
     } else if (workload.metadata.Deleting()) {
       return;
@@ -216,19 +217,19 @@ class JobPass {
   bool WorkloadEnded() {
     if (workload_ == nullptr) return false;
     if (Has(*workload_, api::kFinished)) {
-      RemoveFinalizer(plan_, *workload_);
+      RemoveFinalizer(plan_, world_, *workload_, now_);
       return true;
     }
     if (!workload_->metadata.Deleting()) return false;
     // A slice that waits can go; the one that runs stays.
     if (running_ != nullptr && running_ != workload_) {
-      RemoveFinalizer(plan_, *workload_);
+      RemoveFinalizer(plan_, world_, *workload_, now_);
       return true;
     }
     if (!Suspended() && !BatchJob::Finished(job_) && Stop(workload_.get(), "Workload is deleted")) {
       return true;
     }
-    RemoveFinalizer(plan_, *workload_);
+    RemoveFinalizer(plan_, world_, *workload_, now_);
     return true;
   }
 

@@ -49,7 +49,7 @@ Plan FinalizeJob(const state::World& world, const ObjectKey& key, absl::Time now
       admission::SetFinished(next, "OwnerNotFound", "The owner of the workload is gone", now);
       plan.Add(WorkloadStatusAction(world, std::move(next), now, true));
     } else {
-      RemoveFinalizer(plan, *workload);
+      RemoveFinalizer(plan, world, *workload, now);
     }
   }
   return plan;

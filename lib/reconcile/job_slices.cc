@@ -93,7 +93,7 @@ class SlicePass {
     }
     std::sort(live_.begin(), live_.end(), SliceCreatedBefore);
     std::sort(ended_.begin(), ended_.end(), SliceCreatedBefore);
-    for (const WorkloadPtr& slice : ended_) RemoveFinalizer(plan_, *slice);
+    for (const WorkloadPtr& slice : ended_) RemoveFinalizer(plan_, world_, *slice, now_);
     return plan_.writes.empty();
   }
 

@@ -6,6 +6,7 @@
 #include "jobs/pod.h"
 #include "reconcile/lost_pods.h"
 #include "reconcile/pod_pass.h"
+#include "reconcile/workload_parts.h"
 
 namespace sluice::reconcile {
 namespace {
@@ -18,13 +19,6 @@ bool Has(const api::Workload& workload, const char* condition) {
 
 bool IsGroupWorkload(const api::Workload& workload) {
   return workload.metadata.Annotation(api::kIsGroupWorkload) == "true";
-}
-
-void RemoveInUse(const api::Workload& workload, Plan& plan) {
-  if (!workload.metadata.HasFinalizer(api::kResourceInUse)) return;
-  plan.Add(FinalizersAction(api::Kind::kWorkload, workload.metadata.Key(),
-                            Without(workload.metadata.finalizers, api::kResourceInUse),
-                            workload.metadata.resource_version));
 }
 
 // The pod is gone or going: its Workload ends, then the pod may go.
@@ -47,7 +41,7 @@ Plan FinalizeSingle(const state::World& world, const ObjectKey& key, const Manag
       admission::SetFinished(next, "OwnerNotFound", "The owner of the workload is gone", now);
       plan.Add(WorkloadStatusAction(world, std::move(next), now, true));
     } else {
-      RemoveInUse(*workload, plan);
+      RemoveFinalizer(plan, world, *workload, now);
     }
   }
   if (plan.writes.empty() && pod != nullptr && pod->metadata.HasFinalizer(api::kManagedFinalizer)) {
@@ -60,13 +54,13 @@ Plan FinalizeSingle(const state::World& world, const ObjectKey& key, const Manag
 
 // No pod of the group is left. The garbage collector takes its Workload away, and nothing must keep
 // it from that.
-Plan FinalizeGroup(const state::World& world, const ObjectKey& key) {
+Plan FinalizeGroup(const state::World& world, const ObjectKey& key, absl::Time now) {
   Plan plan;
   const auto workload = world.AssumedOrStored(key);
   if (workload == nullptr || world.IsAssumed(key)) return plan;
   const bool stranger = world.settings().gates.Enabled("PodIntegrationValidateGroupOwner") &&
                         !IsGroupWorkload(*workload);
-  if (!stranger) RemoveInUse(*workload, plan);
+  if (!stranger) RemoveFinalizer(plan, world, *workload, now);
   return plan;
 }
 
@@ -111,7 +105,7 @@ Plan ReconcilePod(const state::World& world, const ObjectKey& key, absl::Time no
   }
   if (const std::optional<std::string> group = state::GroupOfKey(key)) {
     jobs::Pods pods = world.pods().Group(key.ns, *group);
-    if (pods.empty()) return FinalizeGroup(world, {key.ns, *group});
+    if (pods.empty()) return FinalizeGroup(world, {key.ns, *group}, now);
     if (Ignored(world, pods)) return LetGo(world, pods);
     return PodPass(world, std::move(pods), *group, now).Run();
   }

@@ -62,12 +62,13 @@ bool PodPass::DropSurplus(const std::vector<std::shared_ptr<const api::Workload>
     }
   }
   for (const auto& extra : surplus) DeleteWorkload(*extra);
-  return !plan_.writes.empty();
+  const bool waits = workload_ == nullptr && plan_.recheck != absl::InfiniteFuture();
+  return waits || !plan_.writes.empty();
 }
 
 void PodPass::DeleteWorkload(const api::Workload& workload) {
   if (workload.metadata.HasFinalizer(api::kResourceInUse)) {
-    RemoveFinalizer(plan_, workload);
+    RemoveFinalizer(plan_, world_, workload, now_);
     if (workload.metadata.Deleting()) return;
   } else if (workload.metadata.Deleting()) {
     return;

@@ -136,7 +136,7 @@ bool PodPass::Stop(const std::string& reason, const std::string& message, bool a
 bool PodPass::WorkloadEnded() {
   if (workload_ == nullptr) return false;
   if (Has(*workload_, api::kFinished)) {
-    if (!Finalize(all_)) RemoveFinalizer(plan_, *workload_);
+    if (!Finalize(all_)) RemoveFinalizer(plan_, world_, *workload_, now_);
     return true;
   }
   if (!workload_->metadata.Deleting()) return false;
@@ -147,7 +147,7 @@ bool PodPass::WorkloadEnded() {
     if (Stop("WorkloadDeleted", "Workload is deleted", true)) return true;
     if (IsGroup() && Finalize(all_)) return true;
   }
-  RemoveFinalizer(plan_, *workload_);
+  RemoveFinalizer(plan_, world_, *workload_, now_);
   return true;
 }
 

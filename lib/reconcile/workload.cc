@@ -57,7 +57,7 @@ bool WorkloadPass::Orphan() {
     WriteStatus(std::move(next));
     return true;
   }
-  return (deleting || of_job) && RemoveFinalizer(plan_, workload_);
+  return (deleting || of_job) && RemoveFinalizer(plan_, world_, workload_, now_);
 }
 
 bool WorkloadPass::Finished() {
@@ -70,7 +70,7 @@ bool WorkloadPass::Finished() {
     plan_.RecheckAt(due);
     return true;
   }
-  if (RemoveFinalizer(plan_, workload_)) return true;
+  if (RemoveFinalizer(plan_, world_, workload_, now_)) return true;
   plan_.Add(DeleteAction(api::Kind::kWorkload, workload_.metadata.Key(), workload_.metadata.uid))
       .notes.push_back(WorkloadNote(workload_, kWorkloadSource, false, "Deleted",
                                     "Deleted finished workload due to elapsed retention"));

@@ -12,6 +12,7 @@
 #include "api/pod_names.h"
 #include "queueing/workload_info.h"
 #include "reconcile/reconcilers.h"
+#include "state/credit_history.h"
 
 namespace sluice::reconcile {
 
@@ -93,9 +94,28 @@ GateRemoval RemovalOf(const api::Workload& workload, const char* gate) {
   return removal;
 }
 
-bool RemoveFinalizer(Plan& plan, const api::Workload& workload) {
+bool RemoveFinalizer(Plan& plan, const state::World& world, const api::Workload& workload,
+                     absl::Time now) {
   const api::ObjectMeta& metadata = workload.metadata;
   if (!metadata.HasFinalizer(api::kResourceInUse)) return false;
+  switch (world.CreditsNeedOf(workload, now)) {
+    case state::World::CreditsNeed::kNothing:
+      break;
+    case state::World::CreditsNeed::kEnd:
+      // One that is not being deleted may go on: its end is not known yet.
+      if (metadata.Deleting()) {
+        api::Workload ended = workload;
+        admission::SetFinished(ended, "Deleted", "The workload is deleted", now);
+        plan.Add(WorkloadStatusAction(world, std::move(ended), now, true));
+      }
+      return true;
+    case state::World::CreditsNeed::kCheckpoint: {
+      // On a busy API server statuses of accounts take a while.
+      const absl::Duration waited = now - state::ReleasedAt(workload).value_or(now);
+      plan.RecheckAt(now + std::clamp(waited / 2, absl::Seconds(1), absl::Seconds(30)));
+      return true;
+    }
+  }
   plan.Add(FinalizersAction(api::Kind::kWorkload, metadata.Key(),
                             Without(metadata.finalizers, api::kResourceInUse),
                             metadata.resource_version));

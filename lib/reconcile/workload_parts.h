@@ -35,8 +35,11 @@ std::optional<api::Json> PodsReadyStatus(const api::Workload& workload, bool rea
 // The gate is taken off a pod of this Workload, which is admitted.
 GateRemoval RemovalOf(const api::Workload& workload, const char* gate);
 
-// Adds the write that takes our finalizer off, where it is there. True when it is.
-bool RemoveFinalizer(Plan& plan, const api::Workload& workload);
+// Adds the write that takes our finalizer off, where it is there. True when it is. First the credit
+// accounts of its queue have to write down what it held: until then the object is all that a replay
+// knows of it. The plan looks again then.
+bool RemoveFinalizer(Plan& plan, const state::World& world, const api::Workload& workload,
+                     absl::Time now);
 // A prebuilt Workload gets the job as its controller; see jobs::ControllerReference.
 state::Action AdoptAction(const api::Workload& workload, api::Json controller);
 

@@ -26,10 +26,19 @@ double Hours(quota::Credits credits) { return std::stod(credits.ToString()); }
 // What Workloads show of their reservations, as a list of changes of the usage of ClusterQueues.
 class Oracle {
  public:
-  void Take(const state::ObjectEvent& event) {
-    if (event.kind != Kind::kWorkload || event.type == state::ObjectEvent::Type::kDelete) return;
+  void Take(const state::ObjectEvent& event, absl::Time now) {
+    if (event.kind != Kind::kWorkload) return;
     const Json& workload = event.object;
     const std::string uid = workload.GetString("metadata", "uid");
+    if (event.type == state::ObjectEvent::Type::kDelete) {
+      // It held quota until it went.
+      if (const auto found = held_.find(uid); found != held_.end()) {
+        changes_.push_back({now, found->second.queue, -found->second.cpus});
+        held_.erase(found);
+      }
+      ++deleted_;
+      return;
+    }
     const bool reserved = ConditionTrue(workload, "QuotaReserved");
     const bool holds = reserved && !ConditionTrue(workload, "Finished");
     const auto found = held_.find(uid);
@@ -52,6 +61,8 @@ class Oracle {
       held_.erase(found);
     }
   }
+
+  int deleted() const { return deleted_; }
 
   // Without decay and debt.
   double Balance(const std::vector<std::string>& queues, double entitlement, double limit,
@@ -98,13 +109,16 @@ class Oracle {
 
   std::map<std::string, Held> held_;
   std::vector<Change> changes_;
+  int deleted_ = 0;
 };
 
-// Two teams and a department; workloads come, end, and are evicted for others.
+// Two teams and a department; workloads come, end, are evicted for others, and go: a Job that is
+// deleted while it runs, Jobs that go as soon as they have ended, and a Workload alone.
 class Course {
  public:
   explicit Course(size_t replicas = 1) : sim_(MakeOptions(replicas)) {
-    sim_.SetApiObserver([this](const state::ObjectEvent& event) { oracle_.Take(event); });
+    sim_.SetApiObserver(
+        [this](const state::ObjectEvent& event) { oracle_.Take(event, sim_.now()); });
     Make(sim_, "namespace ns");
     Make(sim_, "flavor default");
     Make(sim_, "priorityclass high value=9");
@@ -129,16 +143,40 @@ class Course {
         {55'900, "job j4 queue=qb cpu=2 run=61s"},
         {80'001, "job j5 queue=qa cpu=2 run=30s priority=high"},
         {130'456, "job j6 queue=qb cpu=1 run=77s"},
-        {171'300, "job j7 queue=qa cpu=1 run=3s"}};
+        {171'300, "job j7 queue=qa cpu=1 run=3s"},
+        {175'100, "delete job j7"},
+        {231'400, "job j8 queue=qb cpu=2 run=300s"},
+        {251'900, "job j9 queue=qb cpu=2 run=300s"},
+        {268'700, "delete job j8"},
+        {290'200, "delete workload of j9"},
+        {310'300, "delete job j9"},
+        {330'150, "job j10 queue=qb cpu=2 run=4s"},
+        {335'050, "delete job j10"}};
     if (sim_.now() >= start_ + absl::Seconds(420)) return false;
     const absl::Time next = made_ < kJobs.size() ? start_ + absl::Milliseconds(kJobs[made_].first)
                                                  : absl::InfiniteFuture();
     if (next <= sim_.NextTime()) {
       sim_.RunUntil(next);
-      Make(sim_, kJobs[made_++].second);
+      Do(kJobs[made_++].second);
       return true;
     }
     return sim_.Step();
+  }
+
+  void Do(const std::string& what) {
+    constexpr char kDelete[] = "delete job ";
+    constexpr char kDeleteWorkload[] = "delete workload of ";
+    if (what.starts_with(kDelete)) {
+      sim_.Delete(Kind::kJob, {"ns", what.substr(sizeof(kDelete) - 1)});
+    } else if (what.starts_with(kDeleteWorkload)) {
+      const std::string prefix = "job-" + what.substr(sizeof(kDeleteWorkload) - 1) + "-";
+      for (const Json& workload : sim_.api().List(Kind::kWorkload)) {
+        const std::string name = workload.GetString("metadata", "name");
+        if (name.starts_with(prefix)) sim_.Delete(Kind::kWorkload, {"ns", name});
+      }
+    } else {
+      Make(sim_, what);
+    }
   }
 
   std::map<std::string, CreditTimeline> Timelines() const {
@@ -176,6 +214,9 @@ class Course {
     for (const std::string& text : sim_.violations()) UNSCOPED_INFO(text);
     CHECK(sim_.violations().empty());
     CheckAgainstOracle();
+    // What was deleted waits for accounts only for a while.
+    CHECK(oracle_.deleted() >= 4);
+    CHECK(sim_.api().List(Kind::kWorkload).size() == 6);
   }
 
  private:
@@ -331,6 +372,57 @@ TEST_CASE("Credits: a quota that changes between a crash and the next write") {
       const Json* account = sim.api().Find(Kind::kCreditAccount, {"", "cq-a"});
       REQUIRE(account != nullptr);
       CHECK(account->GetString("status", "entitlement") == "2");
+      CHECK(sim.violations().empty());
+    }
+  }
+  CHECK(last >= 2);
+}
+
+// The same with the rules of the policy: what was banked until then does not decay.
+TEST_CASE("Credits: a half-life that changes between a crash and the next write") {
+  uint64_t last = 0;
+  for (const Fault fault : {Fault::kNone, Fault::kCrashBefore, Fault::kCrashAfter}) {
+    for (uint64_t behind = 1; behind <= std::max<uint64_t>(1, last); ++behind) {
+      INFO("fault " << static_cast<int>(fault) << " at write " << behind << " after the change");
+      Simulation sim({});
+      Make(sim, "flavor default");
+      Make(sim, "cohort org");
+      Make(sim, "clusterqueue a cohort=org flavor=default{cpu=8}");
+      Make(sim, "creditpolicy p cohort=org resource=cpu halfLife=0");
+      sim.Start();
+      const absl::Time start = sim.now();
+      sim.RunUntil(start + absl::Seconds(2));
+      Json grant = Json::MakeObject();
+      grant["metadata"]["annotations"].Set("sluice.dev/adjust", "100");
+      REQUIRE(sim.Patch(Kind::kCreditAccount, {"", "cq-a"}, std::move(grant)).ok());
+      // A while after the last write of the status.
+      const Json* account = nullptr;
+      const auto settled = [&] {
+        account = sim.api().Find(Kind::kCreditAccount, {"", "cq-a"});
+        return ParseTime(account->GetString("status", "lastSettled")).value();
+      };
+      sim.RunUntil(start + absl::Seconds(60));
+      while (sim.now() - settled() < absl::Seconds(20)) sim.RunUntil(sim.now() + absl::Seconds(1));
+      const absl::Duration until = sim.now() - start;
+      const uint64_t before = sim.writes();
+      sim.SetFaultHook([&](const state::Action&, uint64_t number) {
+        return number == before + behind ? FaultDecision{fault} : FaultDecision{};
+      });
+      Json patch = Json::MakeObject();
+      patch["spec"].Set("halfLife", "10m");
+      REQUIRE(sim.Patch(Kind::kCreditPolicy, {"", "p"}, std::move(patch)).ok());
+      sim.RunUntil(sim.now() + absl::Minutes(5));
+      if (fault == Fault::kNone) last = sim.writes() - before;
+      const state::GovernedNode* node = sim.controller().world().credits().Find("cq-a");
+      REQUIRE((node != nullptr && node->timeline.has_value()));
+      const double kept = std::sqrt(0.5);
+      const double expected =
+          (100 + 8 * absl::ToDoubleHours(until)) * kept + 8 * (1.0 / 6 / std::log(2)) * (1 - kept);
+      // A second of the decay for what is on its way at the change.
+      const double balance = Hours(node->timeline->At(sim.now()).balance());
+      CHECK(balance == Approx(expected).margin(0.13));
+      account = sim.api().Find(Kind::kCreditAccount, {"", "cq-a"});
+      CHECK(account->GetString("status", "rules", "halfLife") == "10m0s");
       CHECK(sim.violations().empty());
     }
   }
