@@ -111,7 +111,8 @@ std::vector<quota::CellId> CellsOf(const Snapshot& snapshot, const api::Workload
 // Who has to go so that the request gets its places. The workload has its quota: it asks for none.
 std::vector<Decision::Victim> FindVictims(const Snapshot& snapshot, const api::Workload& workload,
                                           topology::Placer& placer,
-                                          const topology::WorkloadRequest& request) {
+                                          const topology::WorkloadRequest& request,
+                                          absl::Time now) {
   std::vector<Decision::Victim> victims;
   const preemption::ReservedWorkload* self = snapshot.reserved.Find(workload.metadata.Key());
   if (self == nullptr) return victims;
@@ -135,6 +136,7 @@ std::vector<Decision::Victim> FindVictims(const Snapshot& snapshot, const api::W
   preemptor.contested = CellsOf(snapshot, workload, request);
   preemptor.room = &room;
   preemption::Context context = PreemptionContext(snapshot);
+  context.now = now;  // no cycle may have run yet
   context.removed.insert(self);
   for (const preemption::Target& target : preemption::FindTargets(context, preemptor)) {
     victims.push_back(
@@ -208,7 +210,7 @@ SecondPass PlaceAgain(const Snapshot& snapshot, const api::Workload& workload, a
     std::string message = fmt::format("couldn't assign flavors to pod set {}: {}", failed->name,
                                       topology::Render(*failed->failure));
     if (pass.repaired && !snapshot.options.fail_fast) {
-      pass.victims = FindVictims(snapshot, workload, placer, question.request);
+      pass.victims = FindVictims(snapshot, workload, placer, question.request, now);
     }
     if (!pass.victims.empty()) {
       message += fmt::format(". Pending the preemption of {} workload(s)", pass.victims.size());

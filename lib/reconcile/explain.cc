@@ -200,6 +200,9 @@ class Explainer {
 }  // namespace
 
 ExplanationTree ExplainWorkload(state::World& world, const ObjectKey& key, absl::Time now) {
+  // Lost work, minimum runtimes and the rest after evictions depend on it, whether or not a cycle
+  // has run.
+  world.snapshot().history.SetNow(now);
   const auto workload = world.workloads().Find(key);
   if (workload != nullptr) return Explainer(world, *workload, now).Run();
   ExplanationTree tree;
@@ -209,6 +212,7 @@ ExplanationTree ExplainWorkload(state::World& world, const ObjectKey& key, absl:
 }
 
 ExplanationTree ExplainAsIf(state::World& world, const api::Workload& workload, absl::Time now) {
+  world.snapshot().history.SetNow(now);
   return Explainer(world, workload, now).Run();
 }
 

@@ -2,7 +2,8 @@
 //
 // What stands before the cycle (a stopped queue, a backoff, a gate, no LocalQueue) is told as
 // blockers; everything else is admission::Explain. For the command line, the simulator and whoever
-// else asks; never called by a decision. Pure; the World is as before on return.
+// else asks; never called by a decision. Pure; the World is as before on return, but for the clock
+// of its history, which moves to `now`: in a World that never decided it stands still.
 #pragma once
 
 #include <absl/time/time.h>

@@ -290,8 +290,8 @@ bool Operator::Idle() const {
 void Operator::Run(absl::Time now) {
   if (!leading_ || !world_.Synced()) return;
   FireTimers(now);
-  RunSecondPasses(now);
   world_.PrepareCredits(now, dirty_);
+  RunSecondPasses(now);
   Admit(now);
   SendEvictions(now);
   TakeCounts(now);

@@ -97,6 +97,8 @@ void Operator::TakeSecondPass(const api::Workload& workload, SecondPassEntry ent
   using Outcome = admission::SecondPass::Outcome;
   const ObjectKey key = workload.metadata.Key();
   const state::Ref ref{api::Kind::kWorkload, key};
+  // No cycle may have run for long: what may be preempted depends on the time.
+  world_.snapshot().history.SetNow(now);
   admission::SecondPass pass = admission::PlaceAgain(world_.snapshot(), workload, now);
   std::vector<Note> notes;
   if (pass.outcome == Outcome::kEvict) {
