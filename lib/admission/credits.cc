@@ -47,6 +47,8 @@ void OrderByCredits(const Snapshot& snapshot, std::vector<Entry*>& sorted) {
     std::vector<size_t> places;
     std::vector<Entry*> within;
     std::vector<Entry*> beyond;
+    std::vector<size_t> beyond_at;  // their places in the usual order
+    size_t last_within = 0;
   };
   absl::btree_map<std::string, Group> groups;  // by policy
   for (size_t i = 0; i < sorted.size(); ++i) {
@@ -60,10 +62,15 @@ void OrderByCredits(const Snapshot& snapshot, std::vector<Entry*>& sorted) {
     group.places.push_back(i);
     const bool within = snapshot.credits->Within(*entry.queue, *terms, entry.usage);
     (within ? group.within : group.beyond).push_back(&entry);
+    if (within) group.last_within = i;
+    if (!within) group.beyond_at.push_back(i);
   }
   for (auto& [policy, group] : groups) {
-    if (!group.within.empty()) {
-      for (Entry* entry : group.beyond) entry->decision.explanation.problems = {policy};
+    // The usual order would have put those that come last in any case there as well.
+    for (size_t i = 0; i < group.beyond.size() && !group.within.empty(); ++i) {
+      if (group.beyond_at[i] < group.last_within) {
+        group.beyond[i]->decision.explanation.problems = {policy};
+      }
     }
     group.within.insert(group.within.end(), group.beyond.begin(), group.beyond.end());
     for (size_t i = 0; i < group.places.size(); ++i) sorted[group.places[i]] = group.within[i];
