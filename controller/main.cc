@@ -283,8 +283,11 @@ class Controller {
     api.metrics = [this] { return metrics_.Text(); };
     api.what_if = [this](const std::string& cluster_queue, const api::Json& body,
                          const serve::VisibilityOptions::WhatIfDone& done) {
-      const bool asked = questions_.Ask([=](state::World& world, absl::Time now) {
+      const bool asked = questions_.Ask([=, this](state::World& world, absl::Time now) {
         if (!world.Synced()) return done(absl::UnavailableError("the queues are not known yet"));
+        // A leader has just done so; on a follower nothing else does.
+        state::Refs nobodys_work;
+        if (!op_->leading()) world.PrepareCredits(now, nobodys_work);
         absl::StatusOr<reconcile::WhatIf> answer =
             reconcile::AskWhatIf(world, body, cluster_queue, now, reconcile::WithForecast::kYes);
         if (!answer.ok()) return done(answer.status());

@@ -35,6 +35,10 @@ struct Verdict {
 // What is known of the start of one that would wait, in words and as data.
 void AddForecast(const CheckOptions& options, const Scene& scene, const reconcile::WhatIf& answer,
                  Verdict& verdict) {
+  if (answer.reserved) {
+    verdict.text += "Forecast: none: nothing tells when its admission checks are ready\n";
+    return;
+  }
   const absl::StatusOr<ForecastStart> forecast =
       ForecastOf(scene, *answer.made, options.default_runtime);
   if (!forecast.ok()) {
@@ -111,7 +115,8 @@ absl::StatusOr<Verdict> AnswerOne(const CheckOptions& options, Scene& scene, Jso
   RETURN_IF_ERROR(Refusal(scene, object));
   ASSIGN_OR_RETURN(
       const reconcile::WhatIf answer,
-      reconcile::AskWhatIf(*scene.world, object, options.cluster_queue, scene.objects.taken));
+      reconcile::AskWhatIf(*scene.world, object, options.cluster_queue, scene.objects.taken,
+                           reconcile::WithForecast::kNo, reconcile::Effort::kThorough));
   return VerdictOf(options, scene, name, answer);
 }
 

@@ -14,6 +14,7 @@
 #include "admission/order.h"
 #include "admission/rivals.h"
 #include "admission/still_refused.h"
+#include "admission/trial.h"
 #include "quota/overlay.h"
 
 namespace sluice::admission {
@@ -304,12 +305,6 @@ class Cycle {
   std::vector<std::pair<quota::Node*, quota::CellAmounts>> expected_;
 };
 
-// The root of the tree that a workload's ClusterQueue belongs to; nullptr in a cycle.
-const quota::Node* RootOf(const Snapshot& snapshot, const std::string& cluster_queue) {
-  const quota::Node* node = snapshot.tree.FindQueue(cluster_queue);
-  return node == nullptr || !quota::Tree::Sound(*node) ? nullptr : &node->Root();
-}
-
 // Repeats cycles; see Schedule.
 class Scheduler {
  public:
@@ -329,7 +324,7 @@ class Scheduler {
   }
 
   std::vector<Decision> Run(size_t max_admissions) {
-    while (admissions_ < max_admissions) {
+    while (admissions_ < max_admissions && !Answered()) {
       std::vector<WorkloadInfoPtr> heads =
           queues_.Heads(now_, pass_over_.recheck > absl::ZeroDuration() ? &pass_over_ : nullptr);
       if (!heads.empty()) {
@@ -341,20 +336,37 @@ class Scheduler {
       }
     }
     for (const std::string& name : blocked_) queues_.Retry(name);
-    std::vector<Decision> newest;
-    newest.reserve(last_.size());
-    for (size_t i = 0; i < all_.size(); ++i) {
-      const ObjectKey key = all_[i].info->Key();
-      if (last_.at(key) != i) continue;
-      if (const auto found = issued_.find(key); found != issued_.end()) {
-        KeepVictims(all_[i], found->second);
-      }
-      newest.push_back(std::move(all_[i]));
+    return Newest(all_, last_, issued_);
+  }
+
+  // The same for a question: until what happens to one workload is known.
+  void Try(const ObjectKey& asked, const TrialOptions& options, Trial& trial) {
+    asked_ = &asked;
+    limits_ = options;
+    for (Decision& decision : Run(SIZE_MAX)) {
+      if (decision.info->Key() == asked) trial.decision = std::move(decision);
     }
-    return newest;
+    trial.judged = judged_;
+    trial.complete = judged_ < limits_.most_judged ||
+                     (trial.decision.has_value() && IsFinal(trial.decision->kind));
+    PutBackReserved(before_, snapshot_.reserved);
   }
 
  private:
+  // What was decided about the workload asked about stays so, whatever others get.
+  bool IsFinal(Decision::Kind kind) const {
+    return kind != Decision::Kind::kWait || queues_.PlaceOf(*asked_) == queueing::Place::kParked;
+  }
+  bool Answered() const {
+    if (asked_ == nullptr || judged_ >= limits_.most_judged) return asked_ != nullptr;
+    const auto last = last_.find(*asked_);
+    return last != last_.end() && IsFinal(all_[last->second].kind);
+  }
+
+  void Remember(const ObjectKey& reserved) {
+    if (asked_ != nullptr) before_.emplace_back(reserved, snapshot_.reserved.Share(reserved));
+  }
+
   // Heads that wait in the trees of those that may get something now. Where nobody does, there is
   // nothing to defend, and nothing has changed for who waits.
   std::vector<WorkloadInfoPtr> Defenders(const std::vector<Entry>& entries,
@@ -406,7 +418,7 @@ class Scheduler {
                           bool defends) {
     const ObjectKey key = decision.info->Key();
     const std::string& cluster_queue = decision.info->cluster_queue;
-    TellOfWholeScan(decision);
+    TellOfWholeScan(all_, last_, decision);
     TellOfCredits(snapshot_, behind_, decision);
     // Nothing happened: the same question has the same answer. Who defends had looked at all
     // flavors before; others, if there is no room, look at the rest of them first.
@@ -432,8 +444,10 @@ class Scheduler {
       for (const WorkloadInfoPtr& info : held) defending.insert(info->Key());
       return held;
     };
-    std::vector<Decision> decisions = Cycle(snapshot_, admitted_, places_, &queues_, not_ready_)
-                                          .Run(heads, defenders, out_of_order);
+    std::vector<Decision> decisions =
+        Cycle(snapshot_, admitted_, places_, &queues_, not_ready_, limits_.most_rivals)
+            .Run(heads, defenders, out_of_order);
+    judged_ += decisions.size();
     Scope changed;  // where something happened
     for (const Decision& decision : decisions) {
       if (Record(decision)) Include(changed, decision);
@@ -463,22 +477,6 @@ class Scheduler {
     return !changed.roots.empty();
   }
 
-  // A scan that goes on with the next flavors may end with a worse reason than it began with: what
-  // comes closest is what is told.
-  void TellOfWholeScan(Decision& decision) const {
-    const auto before = last_.find(decision.info->Key());
-    if (before == last_.end()) return;
-    const Decision& begun = all_[before->second];
-    if (begun.kind != Decision::Kind::kWait || !begun.requeue.untried_flavors ||
-        begun.requeue.hold || begun.explanation.cause >= decision.explanation.cause) {
-      return;
-    }
-    decision.reason = begun.reason;
-    decision.message = begun.message;
-    decision.explanation = begun.explanation;
-    decision.requeue.condition_reason = begun.requeue.condition_reason;
-  }
-
   void Keep(Decision decision) {
     last_[decision.info->Key()] = all_.size();
     all_.push_back(std::move(decision));
@@ -493,7 +491,7 @@ class Scheduler {
       blocked_.erase(mine);
       for (const std::string& name : pass.queues()) blocked_.erase(name);
     };
-    while (admissions_ < max_admissions) {
+    while (admissions_ < max_admissions && !Answered()) {
       const auto candidate = pass.Next();
       if (!candidate) {
         done();
@@ -523,26 +521,19 @@ class Scheduler {
   bool Record(const Decision& decision) {
     if (decision.kind == Decision::Kind::kAdmit) {
       ++admissions_;
-      preemption::ReservedWorkload reserved;
-      reserved.workload = decision.info->workload;
-      reserved.cluster_queue = decision.info->cluster_queue;
-      reserved.local_queue = decision.info->local_queue;
-      reserved.priority = decision.info->priority;
-      reserved.queue_order_time = decision.info->queue_order_time;
-      reserved.reserved_at = now_;
-      reserved.started_at = now_;
-      reserved.usage = snapshot_.tree.IdsOf(decision.usage);
       if (decision.replaces != nullptr) {
-        reserved.usage = snapshot_.tree.IdsOf(flavor::WholeUsage(decision.explanation.pod_sets));
+        Remember(decision.replaces->metadata.Key());
         snapshot_.reserved.Remove(decision.replaces->metadata.Key());
       }
-      snapshot_.reserved.Put(std::move(reserved));
+      Remember(decision.info->Key());
+      snapshot_.reserved.Put(ReservedBy(decision, snapshot_.tree, now_));
       return true;
     }
     bool issued = false;
     for (const Decision::Victim& victim : decision.victims) {
       if (victim.ongoing) continue;
       issued_[decision.info->Key()].push_back(victim);
+      Remember(victim.workload->Key());
       preemption::ReservedWorkload leaving = *victim.workload;
       leaving.evicted = true;
       snapshot_.reserved.Put(std::move(leaving));
@@ -575,6 +566,10 @@ class Scheduler {
   absl::btree_map<ObjectKey, std::string> behind_;  // the CreditPolicy by which others came first
   absl::btree_map<ObjectKey, size_t> last_;         // position of the workload's newest decision
   absl::btree_map<ObjectKey, std::vector<Decision::Victim>> issued_;  // by preemptor
+  const ObjectKey* asked_ = nullptr;  // of a question; see admission/trial.h
+  TrialOptions limits_;
+  size_t judged_ = 0;
+  ReservedBefore before_;
 };
 
 }  // namespace
@@ -591,6 +586,14 @@ std::vector<Decision> Schedule(Snapshot& snapshot, queueing::QueueManager& queue
                                size_t max_admissions, Reservations* reservations,
                                absl::Duration recheck) {
   return Scheduler(snapshot, queues, now, reservations, recheck).Run(max_admissions);
+}
+
+Trial TryToStart(Snapshot& snapshot, queueing::QueueManager& queues, const ObjectKey& asked,
+                 absl::Time now, const TrialOptions& options) {
+  Trial trial;
+  Scheduler(snapshot, queues, now, &trial.reservations, absl::ZeroDuration())
+      .Try(asked, options, trial);
+  return trial;
 }
 
 }  // namespace sluice::admission

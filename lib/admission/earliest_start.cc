@@ -4,6 +4,7 @@
 #include <utility>
 #include <vector>
 
+#include "admission/backfill_profile.h"
 #include "admission/nominator.h"
 #include "admission/places.h"
 #include "queueing/backfill.h"
@@ -23,7 +24,7 @@ class Finder {
         places_(snapshot, now),
         nominator_(snapshot, nullptr, places_) {}
 
-  EarliestStart Run() {
+  EarliestStart Run(const StartsBefore& before) {
     queue_ = snapshot_.tree.FindQueue(info_->cluster_queue);
     const bool known = queue_ != nullptr && quota::Tree::Sound(*queue_) &&
                        snapshot_.FindClusterQueue(info_->cluster_queue) != nullptr;
@@ -38,11 +39,80 @@ class Finder {
       const bool sooner = best.kind == found.kind && found.at < best.at;
       if (found.kind < best.kind || sooner) best = found;
     }
+    if (best.kind == EarliestStart::Kind::kAt && !before.workloads.empty()) {
+      best = After(before, options, best);
+    }
     MoveTo(0);
     return best;
   }
 
  private:
+  struct Ask {
+    quota::Node* queue = nullptr;
+    std::vector<quota::CellAmounts> requests;
+    absl::Duration bound;
+  };
+  Ask AskOf(const queueing::WorkloadInfo& info,
+            const std::vector<flavor::Assignment>& options) const {
+    Ask ask{snapshot_.tree.FindQueue(info.cluster_queue), {}, absl::InfiniteDuration()};
+    if (const auto bound = queueing::BoundOf(*info.workload)) ask.bound = *bound;
+    for (const flavor::Assignment& option : options) {
+      ask.requests.push_back(snapshot_.tree.IdsOf(option.usage));
+    }
+    return ask;
+  }
+
+  // By quota alone, after those that come first; not before `alone`, when there is room for it if
+  // it is alone.
+  EarliestStart After(const StartsBefore& before, const std::vector<flavor::Assignment>& options,
+                      const EarliestStart& alone) {
+    std::vector<Ask> asks;
+    std::vector<quota::Node*> queues;
+    std::vector<quota::CellId> cells;
+    const auto add = [&](Ask ask) {
+      if (ask.queue == nullptr || &ask.queue->Root() != &queue_->Root()) ask.requests.clear();
+      if (!ask.requests.empty() &&
+          std::find(queues.begin(), queues.end(), ask.queue) == queues.end()) {
+        queues.push_back(ask.queue);
+      }
+      for (const quota::CellAmounts& request : ask.requests) {
+        for (const quota::CellAmount& one : request) cells.push_back(one.cell);
+      }
+      asks.push_back(std::move(ask));
+    };
+    MoveTo(holders_.size());  // options are asked for with everything idle
+    for (const queueing::WorkloadInfoPtr& info : before.workloads) {
+      add(AskOf(*info, nominator_.Options(info)));
+    }
+    add(AskOf(*info_, options));
+    MoveTo(0);
+    BackfillProfile profile(now_);
+    for (const Holder& holder : holders_) {
+      if (holder.queue != nullptr) {
+        profile.AddRunning(*holder.queue, holder.workload->usage, holder.end);
+      }
+    }
+    profile.Build(std::move(queues), std::move(cells));
+    size_t first = 0;
+    for (size_t i = 0; i < asks.size(); ++i) {
+      const bool last = i + 1 == asks.size();
+      // Of another tree, or nothing that it could start with: it takes no quota of this one.
+      if (!last && asks[i].requests.empty() && !before.in_order) continue;
+      const auto fit =
+          asks[i].requests.empty()
+              ? std::nullopt
+              : profile.EarliestFit(*asks[i].queue, asks[i].requests, asks[i].bound, first);
+      if (!fit) {
+        const std::string name = last ? "" : before.workloads[i]->Key().ToString();
+        return {EarliestStart::Kind::kUnbounded, {}, name};
+      }
+      if (before.in_order) first = fit->step;
+      if (last) return {EarliestStart::Kind::kAt, std::max({now_, alone.at, fit->at}), ""};
+      profile.Reserve(*asks[i].queue, asks[i].requests[fit->option], *fit, asks[i].bound);
+    }
+    return alone;
+  }
+
   // Holds quota of the tree, places on nodes, or both.
   struct Holder {
     absl::Time end;
@@ -131,8 +201,8 @@ class Finder {
 }  // namespace
 
 EarliestStart FindEarliestStart(Snapshot& snapshot, const queueing::WorkloadInfoPtr& info,
-                                absl::Time now) {
-  return Finder(snapshot, info, now).Run();
+                                absl::Time now, const StartsBefore& before) {
+  return Finder(snapshot, info, now).Run(before);
 }
 
 }  // namespace sluice::admission

@@ -1,10 +1,10 @@
 #include "reconcile/what_if.h"
 
 #include <algorithm>
-#include <limits>
 #include <optional>
 #include <utility>
 
+#include "admission/conditions.h"
 #include "admission/earliest_start.h"
 #include "admission/explain_text.h"
 #include "api/codec.h"
@@ -13,7 +13,7 @@
 #include "base/time.h"
 #include "jobs/construct.h"
 #include "jobs/job_kind.h"
-#include "queueing/backfill.h"
+#include "queueing/topology_inputs.h"
 #include "reconcile/explain.h"
 
 namespace sluice::reconcile {
@@ -23,8 +23,8 @@ using admission::ExplanationTree;
 using api::Json;
 using Verdict = admission::Explanation::Verdict;
 
-constexpr char kGpu[] = "nvidia.com/gpu";
-constexpr size_t kMostDomains = 8;  // in a text; data has them all
+constexpr char kGpuSuffix[] = "/gpu";  // nvidia.com/gpu, amd.com/gpu, ...
+constexpr size_t kMostDomains = 8;     // in a text; data has them all
 
 // The job or Workload itself.
 const Json& Inner(const Json& object) {
@@ -84,43 +84,15 @@ absl::StatusOr<api::Workload> WorkloadOf(const state::World& world, Json object,
     ASSIGN_OR_RETURN(workload->spec.queue_name, QueueFor(world, ns, cluster_queue));
   }
   if (world.workloads().Contains(workload->metadata.Key())) workload->metadata.name += "-whatif";
+  // The class governs whoever names it, as soon as the controller has seen the Workload.
+  if (const auto& ref = workload->spec.priority_class_ref; ref && ref->group == api::kKueueGroup) {
+    const auto found = world.workload_priority_classes().Find({"", ref->name});
+    if (found != nullptr) workload->spec.priority = found->value;
+  }
   workload->metadata.creation_timestamp = now;
   workload->metadata.uid.clear();
   workload->status = {};
   return workload;
-}
-
-// Who would be looked at before it, in the order of its ClusterQueue.
-void FindPosition(const state::World& world, const queueing::WorkloadInfo& info,
-                  ExplanationTree& tree) {
-  admission::QueuePosition position;
-  const queueing::QueueManager& queues = world.queues();
-  const auto queue = world.cluster_queues().Find({"", info.cluster_queue});
-  const bool fifo =
-      queue != nullptr && queueing::StrategyOf(*queue) == queueing::QueueingStrategy::kStrictFifo;
-  position.strict = fifo && !queueing::BackfillOf(*queue).on();
-  const bool usage_based = world.UsageBased(info.cluster_queue);
-  const queueing::UsageValue& usage = queues.LocalQueueUsage(info.local_queue);
-  const auto precedes = [&](const queueing::WorkloadInfo& other) {
-    if (usage_based) {
-      const auto order = queues.LocalQueueUsage(other.local_queue) <=> usage;
-      if (order != 0) return order < 0;
-    }
-    // Victims are on their way out for it.
-    if (!fifo && queues.IsPreemptor(other.Key())) return true;
-    return queueing::OrderedBefore(other, info);
-  };
-  const auto look = [&](const queueing::WorkloadInfo& other) {
-    if (precedes(other) && position.ahead++ == 0) position.head = other.Key().ToString();
-  };
-  if (position.strict) {
-    for (const auto& pending : queues.Snapshot(info.cluster_queue)) look(*pending.info);
-  } else {
-    // What is parked stands in nobody's way; often that is nearly all.
-    constexpr size_t kAll = std::numeric_limits<size_t>::max();
-    for (const auto& other : queues.First(info.cluster_queue, kAll)) look(*other);
-  }
-  tree.position = std::move(position);
 }
 
 WhatIfVictim VictimOf(const state::World& world, const std::string& name, absl::Time now) {
@@ -136,7 +108,13 @@ WhatIfVictim VictimOf(const state::World& world, const std::string& name, absl::
       held[resource] = SaturatingAdd(held[resource], AmountOf(resource, quantity));
     }
   }
-  victim.resource = held.contains(kGpu) ? ResourceName(kGpu) : ResourceName(kCpu);
+  victim.resource = kCpu;
+  for (const auto& [resource, amount] : held) {
+    const bool gpu = resource.ends_with(kGpuSuffix);
+    if (gpu && (victim.resource == kCpu || amount > held[victim.resource])) {
+      victim.resource = resource;
+    }
+  }
   victim.amount = held[victim.resource];
   const api::Condition* admitted = api::FindCondition(workload->status.conditions, api::kAdmitted);
   if (admitted == nullptr || admitted->status != api::ConditionStatus::kTrue) return victim;
@@ -146,30 +124,92 @@ WhatIfVictim VictimOf(const state::World& world, const std::string& name, absl::
   return victim;
 }
 
-// Only where what runs is in its way: when others that wait come first, their start is what
-// matters.
-std::optional<WhatIfForecast> ForecastOf(state::World& world, const WhatIf& answer,
-                                         const queueing::WorkloadInfoPtr& info, absl::Time now) {
-  const Verdict verdict = answer.tree.verdict.verdict;
-  if (verdict != Verdict::kNoFit && verdict != Verdict::kNoCandidates &&
-      verdict != Verdict::kProtected) {
-    return std::nullopt;
+bool WouldStart(const ExplanationTree& tree) {
+  return tree.verdict.verdict == Verdict::kFits || tree.verdict.verdict == Verdict::kPreempting;
+}
+
+// What starts before it: at once, then those before it in its queue, and those of others that win
+// its cycle.
+admission::StartsBefore BeforeIt(state::World& world, const ExplanationTree& tree,
+                                 const NextCycles& next) {
+  admission::StartsBefore before{next.started, next.position.strict};
+  before.workloads.insert(before.workloads.end(), next.before.begin(), next.before.end());
+  for (const admission::Explanation::Rival& rival : tree.verdict.rivals) {
+    const size_t slash = rival.workload.find('/');
+    const auto info =
+        world.queues().Find({rival.workload.substr(0, slash), rival.workload.substr(slash + 1)});
+    const auto& known = before.workloads;
+    if (info == nullptr || std::find(known.begin(), known.end(), info) != known.end()) continue;
+    before.workloads.push_back(info);
   }
+  return before;
+}
+
+// What nothing can be told about; "" where the bounds of what runs tell.
+std::string Untold(const WhatIf& answer, const NextCycles& next) {
+  if (answer.reserved) return "nothing tells when its admission checks are ready";
+  switch (answer.tree.verdict.verdict) {
+    case Verdict::kOthersNotReady:
+      return "nothing tells when the pods of others are ready";
+    case Verdict::kPreemptionGated:
+      return "nothing tells when its preemption gates are open";
+    default:
+      break;
+  }
+  const bool all = next.position.ahead <= static_cast<int64_t>(next.before.size());
+  return all && next.unseen == 0 ? "" : "too many wait before it to look at";
+}
+
+bool HasForecast(const WhatIf& answer) {
+  switch (answer.tree.verdict.verdict) {
+    case Verdict::kChecksFailed:
+    case Verdict::kQueueInactive:
+    case Verdict::kQueueNotFound:
+    case Verdict::kNamespaceMismatch:
+    case Verdict::kNamespaceGone:
+    case Verdict::kInvalidResources:
+      return false;
+    default:
+      return true;
+  }
+}
+
+WhatIfForecast ForecastOf(state::World& world, const WhatIf& answer, const NextCycles& next,
+                          const queueing::WorkloadInfoPtr& info, absl::Time now) {
   WhatIfForecast forecast;
+  const admission::StartsBefore before = BeforeIt(world, answer.tree, next);
+  const size_t count = before.workloads.size();
   forecast.assumption =
       "what runs ends when its maximum execution time or sluice.dev/expected-runtime says, nothing "
-      "is preempted, and nothing that waits starts before it";
-  if (answer.tree.position && answer.tree.position->ahead > 0) {
-    forecast.assumption += fmt::format(", though {} {} before it", answer.tree.position->ahead,
-                                       answer.tree.position->ahead == 1 ? "waits" : "wait");
-  }
+      "is preempted, and ";
+  forecast.assumption +=
+      count == 0 ? "nothing that waits starts before it"
+                 : fmt::format(
+                       "of what waits only {} that {} before it {} first, as soon as there "
+                       "is quota for {}",
+                       count == 1 ? "the one" : fmt::format("the {}", count),
+                       count == 1 ? "comes" : "come", count == 1 ? "starts" : "start",
+                       count == 1 ? "it" : "them");
+  forecast.unknown = Untold(answer, next);
+  if (!forecast.unknown.empty()) return forecast;
   using Kind = admission::EarliestStart::Kind;
-  const auto found = admission::FindEarliestStart(world.snapshot(), info, now);
-  if (found.kind == Kind::kAt) forecast.start = found.at;
-  if (found.kind == Kind::kUnbounded) {
+  const auto reserved = next.trial.reservations.by_workload.find(info->Key());
+  if (reserved != next.trial.reservations.by_workload.end() && reserved->second.at) {
+    forecast.start = std::max(now, *reserved->second.at);
+    return forecast;
+  }
+  const auto found = admission::FindEarliestStart(world.snapshot(), info, now, before);
+  const bool loses = WouldStart(answer.tree) || next.trial.decision.has_value();
+  if (!found.behind.empty()) {
+    forecast.unknown = found.behind + " comes before it, and nothing tells when that starts";
+  } else if (found.kind == Kind::kUnbounded) {
     forecast.unknown = "what it needs is held by workloads of which nothing tells when they end";
   } else if (found.kind == Kind::kNever) {
     forecast.unknown = "it could not start with everything idle";
+  } else if (loses && found.at <= now) {
+    forecast.unknown = "others come before it, and nothing tells for how long";
+  } else {
+    forecast.start = found.at;
   }
   return forecast;
 }
@@ -214,6 +254,68 @@ Json PlacesJson(const admission::PlacedPods& placed) {
   return Json::MakeObject({{"levels", std::move(levels)}, {"domains", std::move(domains)}});
 }
 
+std::vector<admission::PlacedPods> PlacesOf(const api::Admission& admission) {
+  std::vector<admission::PlacedPods> places;
+  for (const api::PodSetAssignment& pod_set : admission.pod_set_assignments) {
+    if (!pod_set.topology_assignment) continue;
+    auto decoded = queueing::DecodeAssignment(*pod_set.topology_assignment);
+    if (decoded.ok()) places.push_back({pod_set.name, *std::move(decoded)});
+  }
+  return places;
+}
+
+// What the cycles decided takes the place of what it would get if it were alone.
+void Adopt(admission::Decision decision, WhatIf& answer) {
+  using Kind = admission::Decision::Kind;
+  ExplanationTree& tree = answer.tree;
+  if (decision.kind == Kind::kAdmit) {
+    tree.places = PlacesOf(decision.admission);
+    if (decision.backfill) answer.passes = decision.backfill->before;
+  } else if (decision.explanation.preempting.empty() ||
+             decision.explanation.preempting != tree.verdict.preempting) {
+    tree.places.clear();
+  }
+  tree.verdict = std::move(decision.explanation);
+  for (const admission::Explanation::Rival& rival : tree.verdict.rivals) {
+    if (tree.wake_ups.size() >= admission::kMostNamed) break;
+    tree.wake_ups.push_back({admission::WakeUp::Kind::kHeadLeaves, rival.workload});
+  }
+  if (!tree.verdict.held_by.empty()) {
+    tree.wake_ups.push_back({admission::WakeUp::Kind::kHeadLeaves, tree.verdict.held_by});
+  }
+}
+
+// The admission checks that the flavors of the answer need.
+std::vector<std::string> ChecksOf(const state::World& world, const WhatIf& answer) {
+  const auto queue = world.cluster_queues().Find({"", answer.cluster_queue});
+  api::Admission admission;
+  for (const flavor::PodSetAssignment& pod_set : answer.tree.verdict.pod_sets) {
+    api::PodSetAssignment& assignment = admission.pod_set_assignments.emplace_back();
+    for (const auto& [resource, choice] : pod_set.flavors) {
+      assignment.flavors[resource] = choice.flavor;
+    }
+  }
+  return admission::RequiredChecks(*queue, &admission);
+}
+
+// What happens to it, from what it would get and whose turn it is.
+void Conclude(state::World& world, const NextCycles& next, absl::Time now, WhatIf& answer) {
+  answer.judged = next.trial.judged;
+  answer.unseen = next.unseen;
+  // Given up, with nobody before it in its own queue: as if it were alone.
+  const bool given_up = !next.trial.complete && next.position.ahead == 0;
+  const bool its_turn = next.alone || next.trial.decision.has_value() || given_up;
+  const bool enters = WouldStart(answer.tree) && its_turn && next.unseen == 0;
+  const bool fits = enters && answer.tree.verdict.verdict == Verdict::kFits;
+  if (WouldStart(answer.tree)) answer.checks = ChecksOf(world, answer);
+  answer.admitted = fits && answer.checks.empty();
+  answer.reserved = fits && !answer.checks.empty();
+  answer.after_preemption = enters && !fits;
+  for (const std::string& victim : answer.tree.verdict.preempting) {
+    answer.victims.push_back(VictimOf(world, victim, now));
+  }
+}
+
 }  // namespace
 
 absl::Duration LostTime(const api::Workload& workload, absl::Time start, absl::Time now) {
@@ -237,7 +339,7 @@ absl::Duration LostTime(const api::Workload& workload, absl::Time start, absl::T
 
 absl::StatusOr<WhatIf> AskWhatIf(state::World& world, const Json& object,
                                  const std::string& cluster_queue, absl::Time now,
-                                 WithForecast with_forecast) {
+                                 WithForecast with_forecast, Effort effort) {
   if (!cluster_queue.empty() && !world.cluster_queues().Contains({"", cluster_queue})) {
     return NotFound("ClusterQueue {} does not exist", cluster_queue);
   }
@@ -263,17 +365,21 @@ absl::StatusOr<WhatIf> AskWhatIf(state::World& world, const Json& object,
   const queueing::WorkloadInfoPtr info = queueing::MakeWorkloadInfo(
       workload, answer.cluster_queue, world.RequestContextFor(workload->metadata.ns),
       world.order_options());
-  FindPosition(world, *info, answer.tree);
-  LookAtRivals(world, info, answer.tree);
-  for (const std::string& victim : answer.tree.verdict.preempting) {
-    answer.victims.push_back(VictimOf(world, victim, now));
-  }
-  const bool behind = answer.tree.position->ahead > 0;
-  answer.admitted = answer.tree.verdict.verdict == Verdict::kFits && !behind;
-  answer.after_preemption = answer.tree.verdict.verdict == Verdict::kPreempting && !behind;
+  NextCycles next = FindNextCycles(world, info, WouldStart(answer.tree), effort, now);
+  answer.tree.position = next.position;
+  if (next.trial.decision) Adopt(*next.trial.decision, answer);
+  Conclude(world, next, now, answer);
   if (answer.enters()) return answer;
-  answer.why = WhyOf(world, answer.tree, *workload);
-  if (with_forecast == WithForecast::kYes) answer.forecast = ForecastOf(world, answer, info, now);
+  if (answer.reserved) {
+    answer.why = {
+        "CheckPending", "",
+        fmt::format("its admission checks are Ready: {}", fmt::join(answer.checks, ", "))};
+  } else {
+    answer.why = WhyOf(world, answer.tree, *workload);
+  }
+  if (with_forecast == WithForecast::kYes && HasForecast(answer)) {
+    answer.forecast = ForecastOf(world, answer, next, info, now);
+  }
   return answer;
 }
 
@@ -299,8 +405,12 @@ Json WhatIfJson(const WhatIf& answer) {
     }
     flavors.Append(std::move(item));
   }
+  Json checks = Json::MakeArray();
+  for (const std::string& check : answer.checks) checks.Append(check);
   Json json = Json::MakeObject({{"admitted", answer.admitted},
+                                {"quotaReserved", answer.admitted || answer.reserved},
                                 {"afterPreemption", answer.after_preemption},
+                                {"admissionChecks", std::move(checks)},
                                 {"clusterQueue", answer.cluster_queue},
                                 {"localQueue", answer.local_queue.ToString()},
                                 {"podSets", std::move(flavors)},
@@ -308,6 +418,8 @@ Json WhatIfJson(const WhatIf& answer) {
                                 {"message", WhatIfText(answer)},
                                 {"explanation", admission::RenderJson(answer.tree)}});
   if (answer.tree.position) json.Set("ahead", answer.tree.position->ahead);
+  if (answer.judged > 0) json.Set("judged", static_cast<int64_t>(answer.judged));
+  if (answer.unseen > 0) json.Set("notLookedAt", answer.unseen);
   AddWhy(answer.why, json);
   if (answer.forecast) {
     Json forecast = Json::MakeObject({{"assumption", answer.forecast->assumption}});
@@ -328,7 +440,12 @@ std::string WhatIfText(const WhatIf& answer) {
   if (answer.admitted) {
     text = fmt::format("It would be admitted now in ClusterQueue {} ({}).\n", answer.cluster_queue,
                        FlavorsText(answer));
-  } else if (tree.judged && tree.verdict.verdict == Verdict::kFits) {
+  } else if (answer.reserved) {
+    text = fmt::format(
+        "It would get its quota now in ClusterQueue {} ({}), and wait for its admission checks: "
+        "{}.\n",
+        answer.cluster_queue, FlavorsText(answer), fmt::join(answer.checks, ", "));
+  } else if (tree.judged && tree.verdict.verdict == Verdict::kFits && ahead > 0) {
     text = fmt::format(
         "It would fit now in ClusterQueue {} ({}), but {} {} before it, the first is {}.\n",
         answer.cluster_queue, FlavorsText(answer), ahead,
@@ -342,9 +459,23 @@ std::string WhatIfText(const WhatIf& answer) {
                           Amount(victim.resource, victim.amount), victim.resource,
                           sluice::FormatDuration(absl::Trunc(victim.lost, absl::Seconds(1))));
     }
-    if (ahead > 0) text += fmt::format("  after {} workloads that wait before it\n", ahead);
+    if (!answer.after_preemption && ahead > 0) {
+      text += fmt::format("  after {} {} before it\n", ahead,
+                          ahead == 1 ? "workload that waits" : "workloads that wait");
+    }
+    if (!answer.checks.empty()) {
+      text += fmt::format("  then it waits for its admission checks: {}\n",
+                          fmt::join(answer.checks, ", "));
+    }
   } else {
     text = fmt::format("It would wait in ClusterQueue {}.\n", answer.cluster_queue);
+  }
+  if (!answer.passes.empty()) {
+    text += fmt::format("  before {}, which waits and is not delayed by it\n", answer.passes);
+  }
+  if (answer.unseen > 0) {
+    text +=
+        fmt::format("  of those before it {} were not looked at: too many wait\n", answer.unseen);
   }
   for (const admission::PlacedPods& placed : tree.places) {
     text += fmt::format("  {} would run: {}\n", placed.pod_set, PlacesText(placed));

@@ -1,12 +1,15 @@
 // WhatIf: what would happen to a job or Workload if it were created now; nothing is created.
 //
 // Answered by the code that decides, from the World as it is at that moment: one assignment with
-// its searches for preemption, and a look at the workloads that wait before it. Only usage in the
-// quota tree is changed, through an overlay that is undone before the answer is given.
+// its searches for preemption and, where that would let it start, the next cycles with those that
+// wait (reconcile/next_cycles.h). Only usage in the quota tree is changed, through an overlay that
+// is undone before the answer is given. Credits count as they were prepared last
+// (World::PrepareCredits).
 //
-// Contract: pure; the World is as before on return. InvalidArgument for an object that cannot be a
-// workload, NotFound for a queue that does not exist. O(pending in the ClusterQueue) beside the
-// assignment.
+// Contract: pure; the World is as before on return, but for the clock of its history, which moves
+// to `now`. InvalidArgument for an object that cannot be a workload, NotFound for a queue that does
+// not exist. O(workloads that can be popped from the ClusterQueue) beside the assignments, of which
+// Effort::kQuick makes a few dozen at most.
 //
 //   ASSIGN_OR_RETURN(const WhatIf answer, AskWhatIf(world, job, "team-a", now));
 #pragma once
@@ -22,6 +25,7 @@
 #include "admission/explain.h"
 #include "api/json.h"
 #include "reconcile/explain_reason.h"
+#include "reconcile/next_cycles.h"
 #include "state/world.h"
 
 namespace sluice::reconcile {
@@ -33,7 +37,7 @@ struct WhatIfVictim {
   // What it would have to do again: since its last checkpoint as far as one is known, and the time
   // to start again.
   absl::Duration lost = absl::ZeroDuration();
-  ResourceName resource;  // GPUs where it has some, else CPUs
+  ResourceName resource;  // GPUs of whatever vendor where it has some, else CPUs
   int64_t amount = 0;     // of that resource, in quota units
 };
 
@@ -49,12 +53,19 @@ struct WhatIf {
   std::shared_ptr<const api::Workload> made;
   std::string cluster_queue;
   ObjectKey local_queue;
-  bool admitted = false;          // at once, without anybody's harm
+  bool admitted = false;  // at once, without anybody's harm
+  // It would hold quota at once, and wait for these admission checks before it is admitted; they
+  // come after the preemption where there is one.
+  bool reserved = false;
+  std::vector<std::string> checks;
+  std::string passes;             // "namespace/name" that it would start before, by backfill
   bool after_preemption = false;  // when the victims are gone
   std::vector<WhatIfVictim> victims;
   admission::ExplanationTree tree;
   Why why;                                 // where it would have to wait
-  std::optional<WhatIfForecast> forecast;  // where it was asked for, and others do not come first
+  std::optional<WhatIfForecast> forecast;  // where it was asked for
+  size_t judged = 0;   // how many looks at workloads the answer took, beside the one at it
+  int64_t unseen = 0;  // too many wait: of those before it so many were not looked at
   bool enters() const { return admitted || after_preemption; }
 };
 
@@ -64,7 +75,8 @@ struct WhatIf {
 enum class WithForecast { kNo, kYes };
 absl::StatusOr<WhatIf> AskWhatIf(state::World& world, const api::Json& object,
                                  const std::string& cluster_queue, absl::Time now,
-                                 WithForecast with_forecast = WithForecast::kNo);
+                                 WithForecast with_forecast = WithForecast::kNo,
+                                 Effort effort = Effort::kQuick);
 
 // The `status` of an answer.
 api::Json WhatIfJson(const WhatIf& answer);

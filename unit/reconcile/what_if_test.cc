@@ -3,10 +3,12 @@
 #include <absl/time/clock.h>
 
 #include <string>
+#include <vector>
 
 #include "admission/cycle.h"
 #include "api/codec.h"
 #include "api/names.h"
+#include "base/time.h"
 #include "reconcile/explain.h"
 #include "unit/build/builders.h"
 #include "unit/catch.h"
@@ -91,7 +93,7 @@ TEST_CASE("victims are named with what they lose") {
 
 TEST_CASE("those that wait before it are counted") {
   Fixture fixture;
-  fixture.Add(build::Workload("head").Queue("s").Request("cpu", "4").Created(At(1)).Uid("1"));
+  fixture.Add(build::Workload("head").Queue("s").Request("cpu", "5").Created(At(1)).Uid("1"));
   const auto answer = fixture.Ask("1", "s");
   REQUIRE(answer.ok());
   CHECK_FALSE(answer->admitted);
@@ -102,13 +104,38 @@ TEST_CASE("those that wait before it are counted") {
   CHECK(fixture.Ask("1", "s", "", 9)->admitted);
 }
 
+TEST_CASE("who starts before it takes its room") {
+  Fixture fixture;
+  fixture.Add(build::Workload("head")
+                  .Queue("s")
+                  .Request("cpu", "4")
+                  .Created(At(1))
+                  .Uid("1")
+                  .MaximumExecutionTime(3600));
+  Json workload =
+      api::Encode<api::Workload>(build::Workload("new").Queue("s").Request("cpu", "1").Get());
+  workload.Set("apiVersion", "kueue.x-k8s.io/v1beta2");
+  workload.Set("kind", "Workload");
+  const auto answer = AskWhatIf(fixture.world, workload, "", At(7200), WithForecast::kYes);
+  REQUIRE(answer.ok());
+  CHECK_FALSE(answer->enters());
+  CHECK(answer->why.reason == "QuotaExceeded");
+  CHECK(answer->tree.position->ahead == 0);
+  REQUIRE(answer->forecast.has_value());
+  CHECK(answer->forecast->start == At(10800));
+}
+
 TEST_CASE("what is parked is not before it, and backfill lets it pass a head") {
   Fixture fixture;
   fixture.Add(build::Workload("huge").Queue("q").Request("cpu", "9").Created(At(1)).Uid("1"));
-  CHECK(fixture.Ask("1")->tree.position->ahead == 1);
-  admission::Schedule(fixture.world.snapshot(), fixture.world.queues(), At(2));
-  CHECK(fixture.Ask("1")->tree.position->ahead == 0);
-  CHECK(fixture.Ask("1")->admitted);
+  // Whether or not a cycle has parked it.
+  for (const bool decided : {false, true}) {
+    if (decided) admission::Schedule(fixture.world.snapshot(), fixture.world.queues(), At(2));
+    const auto answer = fixture.Ask("1");
+    REQUIRE(answer.ok());
+    CHECK(answer->admitted);
+    CHECK(answer->tree.position->ahead == 0);
+  }
 
   fixture.Add(build::Workload("head").Queue("s").Request("cpu", "9").Created(At(1)).Uid("2"));
   CHECK(fixture.Ask("1", "s")->tree.position->strict);
@@ -123,6 +150,149 @@ TEST_CASE("what is parked is not before it, and backfill lets it pass a head") {
   REQUIRE(answer.ok());
   CHECK_FALSE(answer->tree.position->strict);
   CHECK(answer->tree.position->ahead == 1);
+  // What could never start is no reason to wait.
+  CHECK(answer->admitted);
+  CHECK(answer->passes == "ns/first");
+}
+
+// Eight CPUs, six of them until t=60; a head that needs all of them.
+TEST_CASE("backfill: what ends before a reservation starts at once, what does not waits for it") {
+  Fixture fixture;
+  fixture.Queue(build::ClusterQueue("easy")
+                    .Annotation("sluice.dev/backfill", "EASY")
+                    .Flavor("f", {{"cpu", "8"}}));
+  fixture.Add(build::Workload("a")
+                  .Queue("to-easy")
+                  .Request("cpu", "6")
+                  .MaximumExecutionTime(7260)
+                  .Admitted("easy", "f", At(0)));
+  fixture.Add(build::Workload("b").Queue("to-easy").Request("cpu", "8").Created(At(7100)).Uid("b"));
+  const auto ask = [&](int32_t runs) {
+    Json workload = api::Encode<api::Workload>(build::Workload("new")
+                                                   .Queue("to-easy")
+                                                   .Request("cpu", "2")
+                                                   .MaximumExecutionTime(runs)
+                                                   .Get());
+    workload.Set("apiVersion", "kueue.x-k8s.io/v1beta2");
+    workload.Set("kind", "Workload");
+    auto answer = AskWhatIf(fixture.world, workload, "", At(7200), WithForecast::kYes);
+    REQUIRE(answer.ok());
+    return *std::move(answer);
+  };
+  const WhatIf c = ask(50);
+  CHECK(c.admitted);
+  CHECK(WhatIfText(c) ==
+        "It would be admitted now in ClusterQueue easy (main: cpu from f).\n"
+        "  before ns/b, which waits and is not delayed by it\n");
+  const WhatIf d = ask(70);
+  CHECK_FALSE(d.enters());
+  CHECK(d.why.reason == "Reserved");
+  CHECK(d.why.help == "ns/b has started");
+  REQUIRE(d.forecast.has_value());
+  // b runs from t=60 on, and nobody knows for how long.
+  CHECK_FALSE(d.forecast->start.has_value());
+  CHECK(fixture.world.queues().size() == 1);
+  CHECK(fixture.world.tree().Usage("easy", {"f", "cpu"}) == 6000);
+  fixture.world.tree().CheckInvariants();
+}
+
+// Candidates that tie on priority: by what the eviction costs, though nothing was decided here yet.
+TEST_CASE("a World that has decided nothing names the victim that loses the least") {
+  Fixture fixture;
+  api::ClusterQueue queue = build::ClusterQueue("gpus").Flavor("f", {{"amd.com/gpu", "24"}});
+  queue.spec.preemption.emplace();
+  queue.spec.preemption->within_cluster_queue = "LowerPriority";
+  fixture.Queue(queue);
+  const absl::Time now = At(20000);
+  const auto add = [&](const char* name, absl::Duration ago, const char* key,
+                       const std::string& value, const char* restart) {
+    build::Workload workload(name);
+    workload.Queue("to-gpus")
+        .Request("amd.com/gpu", "8")
+        .Uid(name)
+        .Admitted("gpus", "f", now - ago);
+    if (key != nullptr) workload.Annotation(key, value);
+    if (restart != nullptr) workload.Annotation("sluice.dev/restart-cost", restart);
+    fixture.Add(workload);
+  };
+  add("a", absl::Hours(5), "sluice.dev/last-checkpoint", sluice::FormatTime(now - absl::Minutes(3)),
+      "5m");
+  add("b", absl::Minutes(10), nullptr, "", nullptr);
+  add("c", absl::Hours(2), "sluice.dev/checkpoint-interval", "45m", nullptr);
+  Json workload = api::Encode<api::Workload>(
+      build::Workload("new").Queue("to-gpus").Priority(5).Request("amd.com/gpu", "8").Get());
+  workload.Set("apiVersion", "kueue.x-k8s.io/v1beta2");
+  workload.Set("kind", "Workload");
+  const auto answer = AskWhatIf(fixture.world, workload, "", now);
+  REQUIRE(answer.ok());
+  REQUIRE(answer->victims.size() == 1);
+  CHECK(answer->victims[0].workload.name == "a");
+  CHECK(answer->victims[0].lost == absl::Minutes(8));
+  CHECK(answer->victims[0].resource == "amd.com/gpu");
+  CHECK(answer->victims[0].amount == 8);
+  // What is asked about one that waits: the same.
+  fixture.Add(build::Workload("waits")
+                  .Queue("to-gpus")
+                  .Priority(5)
+                  .Request("amd.com/gpu", "8")
+                  .Created(now)
+                  .Uid("w"));
+  CHECK(ExplainWorkload(fixture.world, {"ns", "waits"}, now).verdict.preempting ==
+        std::vector<std::string>{"ns/a"});
+  // As the cycle decides.
+  const auto decisions = admission::Schedule(fixture.world.snapshot(), fixture.world.queues(), now);
+  REQUIRE(decisions.size() == 1);
+  REQUIRE(decisions[0].victims.size() == 1);
+  CHECK(decisions[0].victims[0].workload->Key().name == "a");
+}
+
+TEST_CASE("with admission checks it would hold quota and wait for them") {
+  Fixture fixture;
+  fixture.Add(Kind::kAdmissionCheck,
+              api::Encode<api::AdmissionCheck>(build::AdmissionCheck("budget", "example.com/c")));
+  api::ClusterQueue queue =
+      build::ClusterQueue("checked").Check("budget").Flavor("f", {{"cpu", "4"}});
+  queue.spec.preemption.emplace();
+  queue.spec.preemption->within_cluster_queue = "LowerPriority";
+  fixture.Queue(queue);
+  const auto answer = fixture.Ask("2", "to-checked");
+  REQUIRE(answer.ok());
+  CHECK_FALSE(answer->enters());
+  CHECK(answer->reserved);
+  CHECK(answer->why.reason == "CheckPending");
+  CHECK(WhatIfText(*answer) ==
+        "It would get its quota now in ClusterQueue checked (main: cpu from f), and wait for its "
+        "admission checks: budget.\n");
+  const Json json = WhatIfJson(*answer);
+  CHECK(json.Find("quotaReserved")->AsBool());
+  CHECK(json.Find("admissionChecks")->Text() == R"(["budget"])");
+  fixture.Add(build::Workload("low")
+                  .Queue("to-checked")
+                  .Request("cpu", "3")
+                  .Admitted("checked", "f", At(0)));
+  const auto preempts = fixture.Ask("2", "to-checked", "", 5);
+  REQUIRE(preempts.ok());
+  CHECK(preempts->after_preemption);
+  CHECK(WhatIfText(*preempts).find("then it waits for its admission checks: budget\n") !=
+        std::string::npos);
+}
+
+TEST_CASE("the class that a Workload names gives its priority") {
+  Fixture fixture;
+  fixture.Add(Kind::kWorkloadPriorityClass,
+              api::Encode<api::WorkloadPriorityClass>(build::WorkloadPriorityClass("high", 7)));
+  fixture.Add(build::Workload("low").Queue("q").Request("cpu", "3").Admitted("cq", "f", At(0)));
+  Json workload =
+      api::Encode<api::Workload>(build::Workload("new").Queue("q").Request("cpu", "2").Get());
+  workload.Set("apiVersion", "kueue.x-k8s.io/v1beta2");
+  workload.Set("kind", "Workload");
+  workload.Find("spec")->Set(
+      "priorityClassRef",
+      *api::ParseJson(
+          R"({"group":"kueue.x-k8s.io","kind":"WorkloadPriorityClass","name":"high"})"));
+  const auto answer = AskWhatIf(fixture.world, workload, "", At(7200));
+  REQUIRE(answer.ok());
+  CHECK(answer->after_preemption);
 }
 
 // Two queues of one cohort; in the first one a workload waits for room and keeps what is free,
@@ -268,6 +438,40 @@ TEST_CASE("a forecast follows from what runs, where that is in the way") {
   CHECK(ask("3").GetString("start") == "2026-01-01T03:00:00Z");
   CHECK(ask("4").GetString("unknown") ==
         "what it needs is held by workloads of which nothing tells when they end");
+}
+
+TEST_CASE("behind others the forecast is after those") {
+  Fixture fixture;
+  fixture.Add(build::Workload("runs")
+                  .Queue("s")
+                  .Request("cpu", "3")
+                  .MaximumExecutionTime(10800)
+                  .Admitted("strict", "f", At(0)));
+  build::Workload head("head");
+  head.Queue("s").Request("cpu", "4").Created(At(1)).Uid("1").MaximumExecutionTime(3600);
+  fixture.Add(head);
+  const auto ask = [&] {
+    Json workload =
+        api::Encode<api::Workload>(build::Workload("new").Queue("s").Request("cpu", "1").Get());
+    workload.Set("apiVersion", "kueue.x-k8s.io/v1beta2");
+    workload.Set("kind", "Workload");
+    const auto answer = AskWhatIf(fixture.world, workload, "", At(7200), WithForecast::kYes);
+    REQUIRE(answer.ok());
+    CHECK(answer->why.reason == "BehindOthers");
+    const Json json = WhatIfJson(*answer);
+    REQUIRE(json.Find("forecast") != nullptr);
+    return *json.Find("forecast");
+  };
+  // The head has all from 03:00 to 04:00.
+  const Json forecast = ask();
+  CHECK(forecast.GetString("start") == "2026-01-01T04:00:00Z");
+  CHECK(forecast.GetString("assumption") ==
+        "what runs ends when its maximum execution time or sluice.dev/expected-runtime says, "
+        "nothing is preempted, and of what waits only the one that comes before it starts first, "
+        "as soon as there is quota for it");
+  fixture.Add(build::Workload("huge").Queue("s").Request("cpu", "9").Created(At(2)).Uid("2"));
+  CHECK(ask().GetString("unknown") ==
+        "ns/huge comes before it, and nothing tells when that starts");
 }
 
 }  // namespace
