@@ -15,7 +15,8 @@ namespace {
 constexpr int kMaxListRestarts = 5;
 
 std::string Describe(const state::Action& action) {
-  static constexpr const char* kVerbs[] = {"create", "update", "patch", "patch", "apply", "delete"};
+  static constexpr const char* kVerbs[] = {"create", "update", "patch", "patch",
+                                           "apply",  "delete", "get"};
   return fmt::format("{} {} {}{}{}", kVerbs[static_cast<size_t>(action.verb)],
                      api::InfoOf(action.kind).name, action.key.ToString(),
                      action.subresource.empty() ? "" : "/", action.subresource);
@@ -98,6 +99,10 @@ absl::Status PrepareBody(const state::Action& action, api::Json& body, PreparedW
       // Without the UID a second run could hit a new object of the same name.
       write.repeat = body.Find("preconditions", "uid") != nullptr ? Repeat::kSafe : Repeat::kNever;
       return absl::OkStatus();
+    case state::Verb::kGet:
+      write.request.method = "GET";
+      write.repeat = Repeat::kSafe;
+      return absl::OkStatus();
   }
   return InvalidArgument("{}: unknown verb", Describe(action));
 }
@@ -133,10 +138,12 @@ absl::StatusOr<PreparedWrite> PrepareWrite(state::Action action, bool dry_run) {
   } else if (key.name.empty()) {
     return InvalidArgument("{}: the name is missing", Describe(action));
   }
-  write.request.body = body.Text();
+  const bool read = action.verb == state::Verb::kGet;
+  const bool managed = !read && action.verb != state::Verb::kDelete;
+  if (!read) write.request.body = body.Text();
   write.request.path_and_query =
       WithQuery(api::PathOf(action.kind, key, action.subresource),
-                {{"fieldManager", action.verb == state::Verb::kDelete ? "" : action.field_manager},
+                {{"fieldManager", managed ? action.field_manager : ""},
                  {"force", action.verb == state::Verb::kApply && action.force ? "true" : ""},
                  {"dryRun", dry_run ? "All" : ""}});
   return write;

@@ -18,8 +18,8 @@ class PrintingSink : public state::ActionSink {
  public:
   explicit PrintingSink(std::ostream& out) : out_(out) {}
   void Submit(state::Action action) override {
-    static constexpr const char* kVerbs[] = {"create",     "update", "merge-patch",
-                                             "json-patch", "apply",  "delete"};
+    static constexpr const char* kVerbs[] = {"create", "update", "merge-patch", "json-patch",
+                                             "apply",  "delete", "get"};
     out_ << fmt::format("  #{} {} {} {}{} {}\n", action.id, kVerbs[static_cast<int>(action.verb)],
                         api::InfoOf(action.kind).name, action.key.ToString(),
                         action.subresource.empty() ? "" : "/" + action.subresource,

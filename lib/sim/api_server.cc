@@ -26,11 +26,7 @@ using state::Reply;
 using state::Verb;
 
 Reply Failure(int code, std::string reason, std::string message) {
-  Reply reply;
-  reply.code = code;
-  reply.reason = std::move(reason);
-  reply.message = std::move(message);
-  return reply;
+  return {0, code, std::move(reason), std::move(message), {}};
 }
 Reply Success(int code, Json object) {
   Reply reply;
@@ -187,6 +183,9 @@ Reply ApiServer::Execute(const Action& action, absl::Time now) {
         break;
       case Verb::kDelete:
         reply = Delete(action, now);
+        break;
+      case Verb::kGet:
+        reply = Success(200, *Find(action.kind, action.key));
         break;
     }
   }

@@ -1,11 +1,11 @@
 // ApiServer: the part of a Kubernetes API server that a controller can see, in memory.
 //
-// Stores objects of every kind of api/kind.h as JSON. Understands create, update, merge patch, JSON
-// patch, server-side apply and delete with preconditions; keeps uid, resourceVersion, generation,
-// finalizers and deletion; separates the status subresource; prunes, defaults and checks the kinds
-// of kueue.x-k8s.io by their schemas and by the rules between old and new object; runs the real
-// webhook code; collects objects whose owners are gone. Refusals carry the code and reason of the
-// API server; the texts are its own.
+// Stores objects of every kind of api/kind.h as JSON. Understands get, create, update, merge patch,
+// JSON patch, server-side apply and delete with preconditions; keeps uid, resourceVersion,
+// generation, finalizers and deletion; separates the status subresource; prunes, defaults and
+// checks the kinds of kueue.x-k8s.io by their schemas and by the rules between old and new object;
+// runs the real webhook code; collects objects whose owners are gone. Refusals carry the code and
+// reason of the API server; the texts are its own.
 //
 // Deterministic: uids and versions are counted, time is a parameter. Single thread. Not modelled:
 // managedFields inside objects, field selectors, paging, priority and fairness.

@@ -38,8 +38,16 @@ const char* VerbName(Verb verb) {
       return "apply";
     case Verb::kDelete:
       return "delete";
+    case Verb::kGet:
+      return "get";
   }
   return "";
+}
+
+// What the end of a list of now says.
+Json EndOfList(const ApiServer& api) {
+  return Json::MakeObject(
+      {{"metadata", Json::MakeObject({{"resourceVersion", std::to_string(api.versions())}})}});
 }
 
 }  // namespace
@@ -74,6 +82,8 @@ struct Simulation::Replica : state::ActionSink, reconcile::Observer {
   bool crashed = false;
   std::unique_ptr<reconcile::Operator> controller;
   std::vector<std::string> rejections;
+  absl::btree_map<Kind, absl::Duration> watch_delay;
+  absl::btree_map<Kind, absl::Time> watched_until;  // when the last event came, or will come
 };
 
 Simulation::Simulation(SimulationOptions options)
@@ -123,7 +133,7 @@ void Simulation::ListInto(Replica& replica) {
     for (Json& object : api_.List(kind)) {
       replica.controller->Step(ObjectEvent{Type::kUpsert, kind, std::move(object)}, now_);
     }
-    replica.controller->Step(ObjectEvent{Type::kListEnd, kind, {}}, now_);
+    replica.controller->Step(ObjectEvent{Type::kListEnd, kind, EndOfList(api_)}, now_);
   }
 }
 
@@ -264,9 +274,17 @@ void Simulation::OnApiEvent(const ObjectEvent& event) {
   }
   if (!Watched(event.kind)) return;
   for (const auto& replica : replicas_) {
-    Schedule(now_ + options_.watch_latency,
-             {replica->index, replica->incarnation, Event(event), false, false, false});
+    const auto delay = replica->watch_delay.find(event.kind);
+    absl::Time due = now_ + options_.watch_latency;
+    if (delay != replica->watch_delay.end()) due += delay->second;
+    absl::Time& last = replica->watched_until.try_emplace(event.kind, due).first->second;
+    last = std::max(last, due);
+    Schedule(last, {replica->index, replica->incarnation, Event(event), false, {}, false});
   }
+}
+
+void Simulation::SetWatchDelay(Kind kind, absl::Duration delay) {
+  for (const auto& replica : replicas_) replica->watch_delay[kind] = delay;
 }
 
 void Simulation::Submit(size_t index, Action action) {
@@ -283,7 +301,7 @@ void Simulation::Submit(size_t index, Action action) {
 
 void Simulation::Dispatch(size_t index, Action action, const FaultDecision& decision) {
   Replica& replica = *replicas_[index];
-  Arrival arrival{index, replica.incarnation, std::move(action), false, false, false};
+  Arrival arrival{index, replica.incarnation, std::move(action), false, {}, false};
   const uint64_t id = std::get<Action>(arrival.what).id;
   absl::Duration latency = options_.request_latency;
   switch (decision.fault) {
@@ -305,7 +323,10 @@ void Simulation::Dispatch(size_t index, Action action, const FaultDecision& deci
       return;
     }
     case Fault::kLoseReply:
-      arrival.lose_reply = true;
+      arrival.answer = 0;
+      break;
+    case Fault::kFailAfter:
+      arrival.answer = decision.code;
       break;
     case Fault::kDelay:
       latency += decision.delay;
@@ -326,7 +347,7 @@ void Simulation::Dispatch(size_t index, Action action, const FaultDecision& deci
 
 void Simulation::Answer(const Arrival& arrival, Reply reply, absl::Duration after) {
   Schedule(now_ + after,
-           {arrival.replica, arrival.incarnation, Event(std::move(reply)), false, false, false});
+           {arrival.replica, arrival.incarnation, Event(std::move(reply)), false, {}, false});
 }
 
 void Simulation::ArriveAtServer(Arrival& arrival) {
@@ -340,10 +361,13 @@ void Simulation::ArriveAtServer(Arrival& arrival) {
                     action.subresource.empty() ? "" : "/" + action.subresource, reply.code,
                     reply.ok() ? "" : " " + reply.message));
   }
-  if (arrival.lose_reply) {
-    Reply nothing;
-    nothing.action_id = action.id;
-    Answer(arrival, std::move(nothing), options_.reply_timeout);
+  if (arrival.answer) {
+    Reply instead;
+    instead.action_id = action.id;
+    instead.code = *arrival.answer;
+    instead.reason = instead.code == 0 ? "" : "Fault";
+    Answer(arrival, std::move(instead),
+           instead.code == 0 ? options_.reply_timeout : options_.reply_latency);
     return;
   }
   Answer(arrival, std::move(reply), options_.reply_latency);
@@ -514,7 +538,7 @@ void Simulation::CheckSettled() {
     for (Json& object : api_.List(kind)) {
       probe.Step(ObjectEvent{Type::kUpsert, kind, std::move(object)}, now_);
     }
-    probe.Step(ObjectEvent{Type::kListEnd, kind, {}}, now_);
+    probe.Step(ObjectEvent{Type::kListEnd, kind, EndOfList(api_)}, now_);
   }
   probe.Step(state::LeaderChange{true}, now_);
   probe.Run(now_);

@@ -19,6 +19,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <variant>
 #include <vector>
@@ -43,6 +44,7 @@ enum class Fault {
   kDuplicate,    // is carried out twice; the reply is that of the second time
   kCrashBefore,  // the controller dies before the write leaves
   kCrashAfter,   // the write is carried out, the controller dies before the reply
+  kFailAfter,    // the write is carried out; the controller gets a reply of `code`
 };
 struct FaultDecision {
   Fault fault = Fault::kNone;
@@ -97,6 +99,8 @@ class Simulation {
                      const std::string& subresource = "");
   state::Reply Delete(api::Kind kind, const ObjectKey& key,
                       const std::string& propagation = "Background");
+  // A request of the controller that a fault has held back.
+  state::Reply Carry(const state::Action& action) { return api_.Execute(action, now_); }
 
   // Does the next thing; false when nothing is left to do.
   bool Step();
@@ -110,12 +114,15 @@ class Simulation {
   // A controller built anew from the objects must have nothing to write. Only when Settled().
   void CheckSettled();
 
-  // Decides about the n-th write (from 1, events not counted) of all replicas.
+  // From now on the replicas' watches of that kind bring what happens so much later, in order.
+  void SetWatchDelay(api::Kind kind, absl::Duration delay);
+
+  // Decides about the n-th request (from 1, events not counted) of all replicas.
   using FaultHook = std::function<FaultDecision(const state::Action& action, uint64_t number)>;
   void SetFaultHook(FaultHook hook) { fault_hook_ = std::move(hook); }
   // Is told every change in the API server, at the instant it happens.
   void SetApiObserver(ApiServer::Listener observer) { api_observer_ = std::move(observer); }
-  // Writes submitted by the controller so far, events not counted.
+  // Writes and reads submitted by the controller so far, events not counted.
   uint64_t writes() const { return writes_; }
 
   const std::vector<std::string>& violations() const { return violations_; }
@@ -129,7 +136,7 @@ class Simulation {
     uint64_t incarnation = 0;
     std::variant<state::Event, state::Action> what;
     bool duplicate = false;
-    bool lose_reply = false;
+    std::optional<int> answer;  // instead of what the API server says; 0: none
     bool crash = false;
   };
 

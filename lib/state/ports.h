@@ -20,13 +20,16 @@
 namespace sluice::state {
 
 // One object from a list or a watch. A (re)list of a kind is ListBegin, an Upsert per object,
-// ListEnd: objects that were known before and did not come are gone. The first ListEnd of a kind
-// makes it synced.
+// ListEnd: objects that were known before and did not come are gone, unless they are newer than the
+// list. The first ListEnd of a kind makes it synced.
 struct ObjectEvent {
   enum class Type { kListBegin, kUpsert, kDelete, kListEnd };
   Type type = Type::kUpsert;
   api::Kind kind = api::Kind::kWorkload;
-  api::Json object;  // of kListBegin: the labelSelector, if any; empty for kListEnd
+  // Of kListBegin: the labelSelector, if any. Of kListEnd: metadata.resourceVersion of the list;
+  // empty where that is not known.
+  api::Json object;
+  bool by_reply = false;  // the answer to a request of ours, and no part of a list that runs
 };
 
 // The answer to an action.
@@ -56,17 +59,19 @@ struct ClusterFeatures {
 
 using Event = std::variant<ObjectEvent, Reply, LeaderChange, ClusterFeatures>;
 
-enum class Verb { kCreate, kUpdate, kMergePatch, kJsonPatch, kApply, kDelete };
+// kGet reads one object as it is now, after all writes that were answered before ("Most recent" of
+// Kubernetes API concepts, "Resource versions").
+enum class Verb { kCreate, kUpdate, kMergePatch, kJsonPatch, kApply, kDelete, kGet };
 
-// One write to the API server. Never depends on another action in flight; order matters only where
-// the owner waits for the reply before it submits the next.
+// One request to the API server, nearly always a write. Never depends on another action in flight;
+// order matters only where the owner waits for the reply before it submits the next.
 struct Action {
   uint64_t id = 0;  // unique in the process; the Reply carries it
   Verb verb = Verb::kMergePatch;
   api::Kind kind = api::Kind::kWorkload;
   ObjectKey key;
   std::string subresource;    // "" or "status"
-  api::Json body;             // object, patch, or DeleteOptions
+  api::Json body;             // object, patch, or DeleteOptions; none for kGet
   std::string field_manager;  // for kApply (required), others optional
   bool force = false;         // for kApply: take over fields of other managers
   // Events are the first to be dropped or delayed when the API server pushes back.

@@ -105,6 +105,17 @@ TEST_CASE("each verb has its method, path, media type and body") {
                                 R"("apiVersion":"kueue.x-k8s.io/v1beta2"})");
     CHECK(write.repeat == Repeat::kSafe);
   }
+  SECTION("get") {
+    state::Action action;
+    action.verb = Verb::kGet;
+    action.kind = api::Kind::kWorkload;
+    action.key = {"ns", "w"};
+    const auto read = prepare(action);
+    CHECK(read.request.method == "GET");
+    CHECK(read.request.path_and_query == base + "/w");
+    CHECK(read.request.body.empty());
+    CHECK(read.repeat == Repeat::kSafe);
+  }
   SECTION("create with a name made by the server") {
     state::Action action = Make(Verb::kCreate, R"({"metadata":{"generateName":"w-"}})");
     action.key.name.clear();
