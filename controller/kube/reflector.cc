@@ -141,7 +141,9 @@ struct Reflector::Core : std::enable_shared_from_this<Reflector::Core> {
       return;
     }
     version = page->GetString("metadata", "resourceVersion");
-    Emit(Type::kListEnd);
+    Emit(Type::kListEnd,
+         api::Json::MakeObject(
+             {{"metadata", api::Json::MakeObject({{"resourceVersion", version}})}}));
     backoff.Reset();
     Report(What::kSynced, absl::OkStatus(), absl::ZeroDuration(), listed);
     BeginWatch();

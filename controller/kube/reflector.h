@@ -1,8 +1,9 @@
 // Reflector: keeps the loop told of all objects of one kind, by list and watch.
 //
 // Emits ListBegin (its object has the labelSelector, if there is one), an Upsert per object,
-// ListEnd, then the changes in order. When the list has to start over in the middle (its pages
-// expired), another ListBegin comes without a ListEnd before it: it replaces the unfinished one.
+// ListEnd (its object has the version of the list), then the changes in order. When the list has to
+// start over in the middle (its pages expired), another ListBegin comes without a ListEnd before
+// it: it replaces the unfinished one.
 // After a lost connection the watch resumes from the last version seen; after 410 everything is
 // listed again. Waits grow exponentially with jitter. A kind that the server does not serve is
 // asked for again at a slow pace. Lines that are no JSON are reported, never end the loop, and make

@@ -215,6 +215,8 @@ class QueueManager {
   std::optional<absl::Time> NextDue() const;
   // Somebody is passed over and will be judged again by time alone.
   bool HasRechecks() const { return !rechecks_.empty(); }
+  // All of them at once.
+  void RecheckAll() { RecheckDue(absl::InfiniteFuture()); }
 
   PendingCounts Pending(const std::string& cluster_queue) const;
   PendingCounts PendingOfLocalQueue(const ObjectKey& local_queue) const;

@@ -142,11 +142,11 @@ void Placements::PodEvent(const ObjectEvent& event, Keys& touched) {
     listing_.emplace();
     return;
   }
-  if (event.type == Type::kListEnd) return FinishList(touched);
+  if (event.type == Type::kListEnd) return FinishList(event, touched);
   const ObjectKey key{event.object.GetString("metadata", "namespace"),
                       event.object.GetString("metadata", "name")};
   const auto known = pods_.find(key);
-  if (listing_) listing_->insert(key);
+  if (listing_) listing_->Note(key, event);
   const std::string version = event.object.GetString("metadata", "resourceVersion");
   if (known != pods_.end() && NewerVersion(known->second->resource_version, version)) return;
   PlacedPodPtr pod = event.type == Type::kDelete ? nullptr : Read(event.object);
@@ -154,10 +154,12 @@ void Placements::PodEvent(const ObjectEvent& event, Keys& touched) {
   Put(std::move(pod), touched);
 }
 
-void Placements::FinishList(Keys& touched) {
+void Placements::FinishList(const ObjectEvent& end, Keys& touched) {
+  if (!listing_) return;
+  listing_->End(end);
   std::vector<ObjectKey> gone;
   for (const auto& [key, pod] : pods_) {
-    if (listing_ && !listing_->contains(key)) gone.push_back(key);
+    if (!listing_->Has(key) && !listing_->IsNewer(pod->resource_version)) gone.push_back(key);
   }
   for (const ObjectKey& key : gone) Erase(key, touched);
   listing_.reset();

@@ -21,6 +21,7 @@
 
 #include "api/kueue_types.h"
 #include "base/object_key.h"
+#include "state/listing.h"
 #include "state/ports.h"
 #include "topology/node_health.h"
 
@@ -81,12 +82,12 @@ class Placements {
   };
   void Put(PlacedPodPtr pod, Keys& touched);
   void Erase(const ObjectKey& key, Keys& touched);
-  void FinishList(Keys& touched);
+  void FinishList(const ObjectEvent& end, Keys& touched);
   void Drop(const ObjectKey& workload);
 
   absl::btree_map<ObjectKey, PlacedPodPtr> pods_;
   absl::btree_map<ObjectKey, absl::btree_set<std::string>> pods_by_chain_;  // names
-  std::optional<absl::btree_set<ObjectKey>> listing_;  // keys seen by a running list
+  std::optional<Listing> listing_;                                          // the list that runs
 
   absl::btree_map<ObjectKey, PlacedWorkload> workloads_;
   absl::btree_map<ObjectKey, absl::btree_set<std::string>> by_chain_;      // names

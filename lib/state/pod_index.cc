@@ -87,11 +87,11 @@ std::optional<std::string> PodIndex::Apply(const ObjectEvent& event, api::Templa
     return std::nullopt;
   }
   if (event.type == Type::kListEnd) {
-    FinishList(touched);
+    FinishList(event, touched);
     return std::nullopt;
   }
   const ObjectKey key = KeyOf(event.object);
-  if (listing_) listing_->insert(key);
+  if (listing_) listing_->Note(key, event);
   const ManagedPodPtr before = Find(key);
   const std::string version = event.object.GetString("metadata", "resourceVersion");
   // Our own write's reply and the watch bring the same object in any order.
@@ -151,16 +151,17 @@ void PodIndex::CountInPodGroup(const ManagedPod& pod, int64_t by,
   if (units.empty()) pod_groups_.erase(key);
 }
 
-void PodIndex::FinishList(absl::btree_set<ObjectKey>& touched) {
+void PodIndex::FinishList(const ObjectEvent& end, absl::btree_set<ObjectKey>& touched) {
   if (!listing_) return;
-  const absl::btree_set<ObjectKey> seen = *std::move(listing_);
+  Listing list = *std::move(listing_);
   listing_.reset();
+  list.End(end);
   std::vector<ObjectKey> gone;
   for (const auto& [key, pod] : pods_) {
-    if (!seen.contains(key)) gone.push_back(key);
+    if (!list.Has(key) && !list.IsNewer(pod->metadata.resource_version)) gone.push_back(key);
   }
   for (const ObjectKey& key : gone) Erase(key, touched);
-  absl::erase_if(unreadable_, [&](const ObjectKey& key) { return !seen.contains(key); });
+  absl::erase_if(unreadable_, [&](const ObjectKey& key) { return !list.Has(key); });
 }
 
 }  // namespace sluice::state

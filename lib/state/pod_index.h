@@ -15,6 +15,7 @@
 
 #include "api/template_pool.h"
 #include "base/object_key.h"
+#include "state/listing.h"
 #include "state/managed_pod.h"
 #include "state/ports.h"
 #include "state/settings.h"
@@ -56,7 +57,7 @@ class PodIndex {
  private:
   void Put(const ObjectKey& key, ManagedPodPtr pod, absl::btree_set<ObjectKey>& touched);
   void Erase(const ObjectKey& key, absl::btree_set<ObjectKey>& touched);
-  void FinishList(absl::btree_set<ObjectKey>& touched);
+  void FinishList(const ObjectEvent& end, absl::btree_set<ObjectKey>& touched);
   // Counts the pod in its PodGroup, or no longer.
   void CountInPodGroup(const ManagedPod& pod, int64_t by, absl::btree_set<ObjectKey>& touched);
 
@@ -65,7 +66,7 @@ class PodIndex {
   absl::btree_map<ObjectKey, absl::btree_set<std::string>> groups_;  // names of pods
   absl::btree_map<ObjectKey, Units> pod_groups_;
   absl::btree_set<ObjectKey> unreadable_;
-  std::optional<absl::btree_set<ObjectKey>> listing_;  // keys seen by a running list
+  std::optional<Listing> listing_;  // the list that runs
 };
 
 }  // namespace sluice::state

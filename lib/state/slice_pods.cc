@@ -70,27 +70,22 @@ bool SlicePod::Gated() const {
 void SlicePods::Apply(const ObjectEvent& event, absl::btree_set<ObjectKey>& jobs) {
   using Type = ObjectEvent::Type;
   if (event.type == Type::kListBegin) {
-    listed_.clear();
+    list_ = {};
     listing_ = true;
     return;
   }
   if (event.type == Type::kListEnd) {
-    std::vector<ObjectKey> gone;
-    for (const auto& [key, pod] : pods_) {
-      if (!listed_.contains(key)) gone.push_back(key);
-    }
-    for (const ObjectKey& key : gone) Erase(key, jobs);
+    if (listing_) FinishList(event, jobs);
     // What could not be done before the list was complete can be done now.
     if (!synced_) {
       for (const auto& [key, pod] : pods_) jobs.insert(pod->job);
     }
-    listing_ = false;
     synced_ = true;
     return;
   }
   const ObjectKey key{event.object.GetString("metadata", "namespace"),
                       event.object.GetString("metadata", "name")};
-  if (listing_) listed_.insert(key);
+  if (listing_) list_.Note(key, event);
   const auto known = pods_.find(key);
   const std::string version = event.object.GetString("metadata", "resourceVersion");
   if (known != pods_.end() && NewerVersion(known->second->resource_version, version)) return;
@@ -98,6 +93,17 @@ void SlicePods::Apply(const ObjectEvent& event, absl::btree_set<ObjectKey>& jobs
   const bool ours = label == api::kManagedElastic || label == preemption::kManagedCheckpoint;
   if (event.type == Type::kDelete || !ours) return Erase(key, jobs);
   Put(key, Read(event.object), jobs);
+}
+
+void SlicePods::FinishList(const ObjectEvent& end, absl::btree_set<ObjectKey>& jobs) {
+  list_.End(end);
+  std::vector<ObjectKey> gone;
+  for (const auto& [key, pod] : pods_) {
+    if (!list_.Has(key) && !list_.IsNewer(pod->resource_version)) gone.push_back(key);
+  }
+  for (const ObjectKey& key : gone) Erase(key, jobs);
+  list_ = {};
+  listing_ = false;
 }
 
 void SlicePods::Put(const ObjectKey& key, SlicePodPtr pod, absl::btree_set<ObjectKey>& jobs) {

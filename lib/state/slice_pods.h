@@ -18,6 +18,7 @@
 
 #include "api/meta_types.h"
 #include "base/object_key.h"
+#include "state/listing.h"
 #include "state/ports.h"
 
 namespace sluice::state {
@@ -57,13 +58,14 @@ class SlicePods {
   size_t size() const { return pods_.size(); }
 
  private:
+  void FinishList(const ObjectEvent& end, absl::btree_set<ObjectKey>& jobs);
   void Put(const ObjectKey& key, SlicePodPtr pod, absl::btree_set<ObjectKey>& jobs);
   void Erase(const ObjectKey& key, absl::btree_set<ObjectKey>& jobs);
 
   absl::btree_map<ObjectKey, SlicePodPtr> pods_;
   absl::btree_map<ObjectKey, absl::btree_set<ObjectKey>> chains_;
   absl::btree_map<ObjectKey, absl::btree_set<ObjectKey>> by_job_;
-  absl::btree_set<ObjectKey> listed_;  // by the list that runs
+  Listing list_;  // that runs
   bool listing_ = false;
   bool synced_ = false;
 };

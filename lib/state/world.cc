@@ -163,43 +163,43 @@ bool World::Synced() const {
                      [&](api::Kind kind) { return synced_.contains(kind) || !waited(kind); });
 }
 
-template <typename Visit>
-void World::WithStore(api::Kind kind, Visit visit) {
+template <typename Self, typename Visit>
+void World::WithStore(Self& self, api::Kind kind, Visit visit) {
   switch (kind) {
     case api::Kind::kClusterQueue:
-      return visit(cluster_queues_);
+      return visit(self.cluster_queues_);
     case api::Kind::kLocalQueue:
-      return visit(local_queues_);
+      return visit(self.local_queues_);
     case api::Kind::kCohort:
-      return visit(cohorts_);
+      return visit(self.cohorts_);
     case api::Kind::kCreditPolicy:
-      return visit(credit_policies_);
+      return visit(self.credit_policies_);
     case api::Kind::kCreditAccount:
-      return visit(credit_accounts_);
+      return visit(self.credit_accounts_);
     case api::Kind::kWorkload:
-      return visit(workloads_);
+      return visit(self.workloads_);
     case api::Kind::kResourceFlavor:
-      return visit(flavors_);
+      return visit(self.flavors_);
     case api::Kind::kTopology:
-      return visit(topologies_);
+      return visit(self.topologies_);
     case api::Kind::kAdmissionCheck:
-      return visit(admission_checks_);
+      return visit(self.admission_checks_);
     case api::Kind::kWorkloadPriorityClass:
-      return visit(workload_priority_classes_);
+      return visit(self.workload_priority_classes_);
     case api::Kind::kJob:
-      return visit(jobs_);
+      return visit(self.jobs_);
     case api::Kind::kNode:
-      return visit(nodes_);
+      return visit(self.nodes_);
     case api::Kind::kNamespace:
-      return visit(namespaces_);
+      return visit(self.namespaces_);
     case api::Kind::kLimitRange:
-      return visit(limit_ranges_);
+      return visit(self.limit_ranges_);
     case api::Kind::kPriorityClass:
-      return visit(priority_classes_);
+      return visit(self.priority_classes_);
     case api::Kind::kRuntimeClass:
-      return visit(runtime_classes_);
+      return visit(self.runtime_classes_);
     case api::Kind::kPodGroup:
-      return visit(pod_groups_);
+      return visit(self.pod_groups_);
     default:
       SLUICE_CHECK(false, "kind {} is not watched", api::InfoOf(kind).name);
   }
@@ -208,6 +208,22 @@ void World::WithStore(api::Kind kind, Visit visit) {
 bool World::AnyUnreadable(api::Kind kind) const {
   const auto first = unreadable_.lower_bound(Ref{kind, {}});
   return first != unreadable_.end() && first->kind == kind;
+}
+
+bool World::Contains(const Ref& ref) const {
+  if (Unreadable(ref)) return true;
+  if (ref.kind == api::Kind::kPod) {
+    const auto group = GroupOfKey(ref.key);
+    if (group) return pods_.HasGroup(ref.key.ns, *group);
+    const auto chain = ChainOfKey(ref.key);
+    if (chain) return !placements_.WorkloadsOf(ref.key.ns, *chain).empty();
+    return pods_.Find(ref.key) != nullptr || pods_.Unreadable(ref.key);
+  }
+  bool found = false;
+  if (Watches(ref.kind)) {
+    WithStore(*this, ref.kind, [&](const auto& store) { found = store.Contains(ref.key); });
+  }
+  return found;
 }
 
 bool World::WatchesSlicePods(const Settings& settings) {
@@ -221,26 +237,29 @@ std::optional<Rejection> World::Apply(const ObjectEvent& event, absl::Time now, 
   std::optional<Rejection> rejected;
   switch (event.type) {
     case ObjectEvent::Type::kListBegin:
-      listing_[event.kind].clear();
+      listing_[event.kind] = {};
       break;
     case ObjectEvent::Type::kListEnd:
-      WithStore(event.kind, [&](auto& store) { FinishList(store, event.kind, now, touched); });
+      WithStore(*this, event.kind, [&](auto& store) { FinishList(store, event, now, touched); });
       break;
     case ObjectEvent::Type::kUpsert:
     case ObjectEvent::Type::kDelete:
-      WithStore(event.kind, [&](auto& store) { rejected = Take(store, event, now, touched); });
+      WithStore(*this, event.kind,
+                [&](auto& store) { rejected = Take(store, event, now, touched); });
       break;
   }
   return rejected;
 }
 
 template <typename T>
-void World::FinishList(Store<T>& store, api::Kind kind, absl::Time now, Refs& touched) {
-  const absl::btree_set<ObjectKey> seen = std::move(listing_[kind]);
+void World::FinishList(Store<T>& store, const ObjectEvent& end, absl::Time now, Refs& touched) {
+  const api::Kind kind = end.kind;
+  Listing list = std::move(listing_[kind]);
   listing_.erase(kind);
+  list.End(end);
   std::vector<ObjectKey> gone;
   for (const auto& [key, object] : store.all()) {
-    if (!seen.contains(key)) gone.push_back(key);
+    if (!list.Has(key) && !list.IsNewer(object->metadata.resource_version)) gone.push_back(key);
   }
   for (const ObjectKey& key : gone) {
     const std::shared_ptr<const T> before = store.Find(key);
@@ -249,7 +268,7 @@ void World::FinishList(Store<T>& store, api::Kind kind, absl::Time now, Refs& to
     touched.insert({kind, key});
   }
   absl::erase_if(unreadable_,
-                 [&](const Ref& ref) { return ref.kind == kind && !seen.contains(ref.key); });
+                 [&](const Ref& ref) { return ref.kind == kind && !list.Has(ref.key); });
   if (kind == api::Kind::kPodGroup) {
     // Nobody waits for these but those who name one.
     pod_groups_listed_ = true;
@@ -276,7 +295,9 @@ std::optional<Rejection> World::Take(Store<T>& store, const ObjectEvent& event, 
   const Ref ref{event.kind, key};
   const std::string version = event.object.GetString("metadata", "resourceVersion");
   const std::shared_ptr<const T> before = store.Find(key);
-  if (const auto list = listing_.find(event.kind); list != listing_.end()) list->second.insert(key);
+  if (const auto list = listing_.find(event.kind); list != listing_.end()) {
+    list->second.Note(key, event);
+  }
   // Our own write's reply and the watch bring the same object in any order.
   if (before != nullptr && !NewerVersion(version, before->metadata.resource_version)) {
     const bool same = version == before->metadata.resource_version;
@@ -415,15 +436,29 @@ void World::RefreshUsers(const absl::btree_map<std::string, absl::btree_set<std:
 std::optional<absl::Time> World::NextRelease() const {
   std::optional<absl::Time> next;
   for (const auto& [name, time] : later_) next = std::min(next.value_or(time), time);
+  for (const auto& [key, time] : missing_) next = std::min(next.value_or(time), time);
   return next;
 }
 
+void World::StepBack(absl::Duration by) {
+  for (auto& [name, time] : later_) time -= by;
+  for (auto& [key, time] : missing_) time -= by;
+  queues_.RecheckAll();
+}
+
 void World::RunReleases(absl::Time now) {
+  std::vector<ObjectKey> found_again;
   absl::erase_if(later_, [&](const auto& entry) {
     if (entry.second > now) return false;
     place_releases_.insert(entry.first);
     return true;
   });
+  absl::erase_if(missing_, [&](const auto& entry) {
+    if (entry.second > now) return false;
+    found_again.push_back(entry.first);
+    return true;
+  });
+  for (const ObjectKey& key : found_again) Enqueue(key, now);
   EndProtections(now);
   absl::btree_set<std::string> released;
   for (const std::string& name : std::exchange(releases_, {})) {

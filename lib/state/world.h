@@ -29,6 +29,7 @@
 #include "quota/tree.h"
 #include "state/credit_ledger.h"
 #include "state/deadlines.h"
+#include "state/listing.h"
 #include "state/placements.h"
 #include "state/pod_index.h"
 #include "state/ports.h"
@@ -114,6 +115,11 @@ class World {
   void Assume(std::shared_ptr<const api::Workload> admitted);
   // Ends the assumption without admission (the write failed for good) and counts what the API says.
   void Forget(const ObjectKey& key, absl::Time now, Refs& touched);
+  // The same where the API server says that there is no such object, and no event has told so yet.
+  // It waits in no queue before one about it comes, or that instant.
+  void ForgetMissing(const ObjectKey& key, absl::Time until, absl::Time now, Refs& touched);
+  // The object is there, as far as is known. Of pods: also a group or a place that has some.
+  bool Contains(const Ref& ref) const;
   // The object exists, but its last version could not be read. Nothing may be concluded from it,
   // least of all that it is not there.
   bool Unreadable(const Ref& ref) const { return unreadable_.contains(ref); }
@@ -226,6 +232,8 @@ class World {
   // When a minimum runtime or the rest of a workload that was evicted often ends, after which
   // RunReleases has something to do; InfiniteFuture: none.
   absl::Time NextProtectionEnd() const { return std::min(protected_.Next(), resting_.Next()); }
+  // The clock was set back: what is to come by time alone comes no later than it would have.
+  void StepBack(absl::Duration by);
   // nullptr for none.
   std::shared_ptr<const api::Workload> FindByUid(const std::string& uid) const;
   // What a cycle looks at, kept current. A cycle changes only usage in its tree, and undoes that.
@@ -273,10 +281,10 @@ class World {
   static void TouchPlaces(const Placements::Keys& chains, Refs& touched);
   void MarkSynced(api::Kind kind);
   template <typename T>
-  void FinishList(Store<T>& store, api::Kind kind, absl::Time now, Refs& touched);
-  // Calls `visit(store)` for the store of the kind.
-  template <typename Visit>
-  void WithStore(api::Kind kind, Visit visit);
+  void FinishList(Store<T>& store, const ObjectEvent& end, absl::Time now, Refs& touched);
+  // Calls `visit(store)` for the store of the kind of that World.
+  template <typename Self, typename Visit>
+  static void WithStore(Self& self, api::Kind kind, Visit visit);
 
   // Each reacts to one object that came, changed or went (before or after may be null).
   template <typename T>
@@ -386,7 +394,7 @@ class World {
 
   std::vector<api::Kind> kinds_;  // to be watched
   absl::btree_set<api::Kind> synced_;
-  absl::btree_map<api::Kind, absl::btree_set<ObjectKey>> listing_;  // keys seen by a running list
+  absl::btree_map<api::Kind, Listing> listing_;  // the lists that run
 
   Refs unreadable_;
   Refs counted_;
@@ -412,9 +420,9 @@ class World {
 
   std::unique_ptr<TopologyFeed> topology_;  // nullptr: the gate is off
   bool nodes_listed_ = false;
-  bool pods_listed_ = false;  // all of them
-  bool all_pods_ = true;      // the list or watch that runs is not narrowed by a selector
-  std::optional<absl::btree_set<ObjectKey>> pod_listing_;  // pods with a place, seen by a list
+  bool pods_listed_ = false;            // all of them
+  bool all_pods_ = true;                // the list or watch that runs is not narrowed by a selector
+  std::optional<Listing> pod_listing_;  // of the list that runs: pods with a place
   // Of Workloads whose reservations count for credits: when they began.
   absl::btree_map<ObjectKey, absl::Time> reserved_since_;
   struct Lender {
@@ -440,6 +448,8 @@ class World {
   queueing::QueueManager queues_;
   admission::Snapshot snapshot_;
   Placements placements_;
+  // Workloads that are not to be queued until then.
+  absl::btree_map<ObjectKey, absl::Time> missing_;
 };
 
 }  // namespace sluice::state

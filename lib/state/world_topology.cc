@@ -72,7 +72,10 @@ std::optional<std::string> World::TakePlace(const ObjectEvent& event, absl::Time
     return std::nullopt;
   }
   if (event.type == Type::kListEnd) {
-    if (pod_listing_) Wake(topology_->KeepPods(*pod_listing_), now);
+    if (pod_listing_) {
+      pod_listing_->End(event);
+      Wake(topology_->KeepPods(pod_listing_->Keys()), now);
+    }
     pod_listing_.reset();
     return std::nullopt;
   }
@@ -81,7 +84,7 @@ std::optional<std::string> World::TakePlace(const ObjectEvent& event, absl::Time
     Wake(topology_->PodChanged(key, nullptr), now);
     return std::nullopt;
   }
-  if (pod_listing_) pod_listing_->insert(key);
+  if (pod_listing_) pod_listing_->Note(key, event);
   const absl::StatusOr<api::Pod> pod = api::Decode<api::Pod>(event.object);
   // What it took before still counts: nobody can tell what it takes now.
   if (!pod.ok()) return std::string(pod.status().message());

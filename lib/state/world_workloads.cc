@@ -97,6 +97,7 @@ void World::WorkloadChanged(const ObjectKey& key, const api::Workload* before,
           queueing::EffectivePriority(*after, order_options_.priority_boost)) {
     releases_.insert(holder->second.cluster_queue);
   }
+  missing_.erase(key);
   IndexWorkload(key, before, after);
   if (topology_ != nullptr) {
     Placements::Keys chains;
@@ -408,9 +409,9 @@ void World::Enqueue(const ObjectKey& key, absl::Time now, bool anew) {
   const std::shared_ptr<const api::Workload> workload = workloads_.Find(key);
   std::string cluster_queue;
   // What a Workload asks for is not known while it cannot be read: it must not be admitted.
-  if (workload != nullptr && !assumed_.contains(key) && !workload->metadata.Deleting() &&
-      !Unreadable({api::Kind::kWorkload, key}) && !IsParent(*workload) &&
-      queueing::IsAdmissible(*workload, order_options_)) {
+  if (workload != nullptr && !assumed_.contains(key) && !missing_.contains(key) &&
+      !workload->metadata.Deleting() && !Unreadable({api::Kind::kWorkload, key}) &&
+      !IsParent(*workload) && queueing::IsAdmissible(*workload, order_options_)) {
     const ObjectKey queue_key = queueing::LocalQueueKey(*workload);
     const std::shared_ptr<const api::LocalQueue> queue = local_queues_.Find(queue_key);
     if (queue != nullptr && !IsStopped(queue->spec.stop_policy)) {
@@ -471,6 +472,11 @@ void World::Forget(const ObjectKey& key, absl::Time now, Refs& touched) {
   AccountReplaced(workloads_.Find(key).get(), &touched);
   DropEntryPenalty(key);
   Enqueue(key, now);
+}
+
+void World::ForgetMissing(const ObjectKey& key, absl::Time until, absl::Time now, Refs& touched) {
+  if (workloads_.Contains(key)) missing_[key] = until;
+  Forget(key, now, touched);
 }
 
 std::vector<ObjectKey> World::WorkloadsOwnedBy(const std::string& ns, const std::string& kind,

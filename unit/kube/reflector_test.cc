@@ -131,6 +131,7 @@ TEST_CASE("pages are one list, then the watch goes on from its version") {
   REQUIRE(f.words.Wait(8));
   CHECK(f.words.all() == Words{"begin", "+a@1", "+b@2", "+c@3", "end", "+d@10", "+a@11", "-b@12"});
   CHECK(f.events.all()[1].object.GetString("kind") == "Pod");
+  CHECK(f.events.all()[4].object.GetString("metadata", "resourceVersion") == "9");
   CHECK(f.events.all()[5].object.GetString("apiVersion") == "v1");
   const auto targets = f.Targets("/pods");
   REQUIRE(targets.size() == 3);

@@ -81,6 +81,26 @@ TEST_CASE_METHOD(Fixture, "What a new list does not bring is gone") {
   CHECK(index.all().size() == 1);
 }
 
+// "a" went before the list was taken, "c" was written after it.
+TEST_CASE_METHOD(Fixture, "The answer to a write while a list runs shows nothing that is older") {
+  Apply(Type::kUpsert, PodJson("a", "1", kManaged));
+  Apply(Type::kUpsert, PodJson("b", "2", kManaged));
+  const api::Json list =
+      api::Json::MakeObject({{"metadata", api::Json::MakeObject({{"resourceVersion", "10"}})}});
+  const auto answer = [this](const char* name, const char* version) {
+    Keys touched;
+    index.Apply({Type::kUpsert, api::Kind::kPod, PodJson(name, version, kManaged), true}, templates,
+                touched);
+  };
+  answer("d", "12");  // of a write that was answered before the first page came
+  Apply(Type::kListBegin, {});
+  answer("a", "9");
+  Apply(Type::kUpsert, PodJson("b", "2", kManaged));
+  answer("c", "11");
+  CHECK(Apply(Type::kListEnd, list) == Keys{{"ns", "a"}});
+  CHECK(index.all().size() == 3);
+}
+
 TEST_CASE_METHOD(Fixture,
                  "A pod that cannot be read stays as it was, and is known to be unreadable") {
   Apply(Type::kUpsert, PodJson("a", "1", kManaged));

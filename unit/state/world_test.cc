@@ -11,6 +11,7 @@
 namespace sluice::state {
 namespace {
 
+using api::Json;
 using api::Kind;
 using Type = ObjectEvent::Type;
 
@@ -54,6 +55,70 @@ TEST_CASE("A list removes what did not come") {
   f.world.Apply({Type::kListEnd, Kind::kWorkload, {}}, build::At(1), f.touched);
   CHECK(f.world.workloads().size() == 0);
   CHECK(f.world.queues().Pending("cq").Total() == 0);
+}
+
+// A ghost would hold quota until the next list, and what came since would give it to others.
+TEST_CASE("A list keeps what only a reply has shown where that is newer, and nothing else") {
+  Fixture f;
+  f.Base();
+  const auto answer = [&](const char* name, const char* version) {
+    const auto object = build::Workload(name)
+                            .Queue("q")
+                            .Request("cpu", "1")
+                            .Admitted("cq", "default")
+                            .ResourceVersion(version)
+                            .Get();
+    f.world.Apply({Type::kUpsert, Kind::kWorkload, api::Encode(object), true}, build::At(1),
+                  f.touched);
+  };
+  const auto names = [&] {
+    std::string text;
+    for (const auto& [key, workload] : f.world.workloads().all()) text += key.name;
+    return text;
+  };
+  answer("a", "99");   // deleted before the list was taken
+  answer("b", "101");  // written after it, and answered before its first page
+  f.world.Apply({Type::kListBegin, Kind::kWorkload, {}}, build::At(1), f.touched);
+  answer("c", "98");
+  answer("d", "102");
+  CHECK(f.world.ClusterQueueTotals("cq").reserving == 4);
+  Json end;
+  SECTION("the list says of which version it is") {
+    end = Json::MakeObject({{"metadata", Json::MakeObject({{"resourceVersion", "100"}})}});
+    f.touched.clear();
+    f.world.Apply({Type::kListEnd, Kind::kWorkload, end}, build::At(1), f.touched);
+    CHECK(names() == "bd");
+    CHECK(f.touched.contains(Ref{Kind::kWorkload, {"ns", "c"}}));
+  }
+  SECTION("it does not") {
+    f.world.Apply({Type::kListEnd, Kind::kWorkload, end}, build::At(1), f.touched);
+    CHECK(names() == "cd");
+  }
+  CHECK(f.world.ClusterQueueTotals("cq").reserving == 2);
+}
+
+TEST_CASE("A Workload that is said to be missing is not queued until an event or the end of time") {
+  Fixture f;
+  f.Base();
+  const auto pending = build::Workload("a").Queue("q").Request("cpu", "3").ResourceVersion("1");
+  f.Put(Kind::kWorkload, pending.Get());
+  auto admitted = pending;
+  f.world.Assume(admitted.Admitted("cq", "default").Shared());
+  f.world.ForgetMissing({"ns", "a"}, build::At(30), build::At(1), f.touched);
+  CHECK(f.world.ClusterQueueTotals("cq").reserving == 0);
+  CHECK(f.world.queues().Pending("cq").Total() == 0);
+  CHECK(f.world.NextRelease() == build::At(30));
+  SECTION("it was made again") {
+    auto again = pending;
+    f.Put(Kind::kWorkload, again.ResourceVersion("5").Get());
+  }
+  SECTION("nothing comes") {
+    f.world.RunReleases(build::At(29));
+    CHECK(f.world.queues().Pending("cq").Total() == 0);
+    f.world.RunReleases(build::At(30));
+  }
+  CHECK(f.world.queues().Pending("cq").Total() == 1);
+  CHECK_FALSE(f.world.NextRelease().has_value());
 }
 
 TEST_CASE("An object older than the one held is ignored") {
