@@ -1,5 +1,7 @@
 #include "loop/inbox.h"
 
+#include <absl/time/clock.h>
+
 #include <utility>
 
 namespace sluice::loop {
@@ -27,7 +29,8 @@ std::optional<state::Event> Inbox::Next(absl::Time deadline) {
   const auto ready = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     return closed_ || woken_ || !events_.empty();
   };
-  mutex_.AwaitWithDeadline(absl::Condition(&ready), deadline);
+  // A span, so that a clock that is set back meanwhile does not make it longer.
+  mutex_.AwaitWithTimeout(absl::Condition(&ready), deadline - absl::Now());
   woken_ = false;
   if (events_.empty()) return std::nullopt;
   state::Event event = std::move(events_.front());

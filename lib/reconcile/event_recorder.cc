@@ -58,16 +58,20 @@ bool EventRecorder::TakeToken(const std::string& uid, absl::Time now) {
     started_ = true;
     total_ = {static_cast<double>(options_.total_burst), now};
   }
+  // A clock that was set back takes nothing away.
+  const auto since = [now](absl::Time filled) {
+    return std::max(absl::ZeroDuration(), now - filled);
+  };
   total_.tokens = std::min(
       static_cast<double>(options_.total_burst),
-      total_.tokens + absl::ToDoubleSeconds(now - total_.filled) * options_.total_per_second);
+      total_.tokens + absl::ToDoubleSeconds(since(total_.filled)) * options_.total_per_second);
   total_.filled = now;
   const auto [found, fresh] =
       buckets_.try_emplace(uid, Bucket{static_cast<double>(options_.object_burst), now});
   Bucket& bucket = found->second;
   bucket.tokens =
       std::min(static_cast<double>(options_.object_burst),
-               bucket.tokens + absl::FDivDuration(now - bucket.filled, options_.object_refill));
+               bucket.tokens + absl::FDivDuration(since(bucket.filled), options_.object_refill));
   bucket.filled = now;
   if (total_.tokens < 1 || bucket.tokens < 1) return false;
   total_.tokens -= 1;

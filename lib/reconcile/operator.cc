@@ -12,8 +12,8 @@ namespace {
 
 constexpr int kConflict = 409;
 constexpr int kNotFound = 404;
-// How long an answer may be missing before a refused or lost admission stops counting.
-constexpr absl::Duration kSettleTime = absl::Seconds(30);
+// After how long what was to be written is planned anew where no answer came.
+constexpr absl::Duration kUnansweredTime = absl::Seconds(30);
 constexpr absl::Duration kConflictTime = absl::Seconds(1);
 // A few at a time, so that an admission never finds a queue of them in front of it.
 constexpr size_t kMaxEventsInFlight = 4;
@@ -106,15 +106,16 @@ void Operator::OnObject(const state::ObjectEvent& event, absl::Time now) {
       observer_->OnWorkload(before.get(), after.get(), now);
     }
     if (after == nullptr) ForgetWorkload(ref.key);
-    if (!world_.IsAssumed(ref.key)) settling_.erase(ref.key);
-    // A refused admission ends with the newer object that explains the refusal.
-    if (before != after && settling_.erase(ref.key) > 0) world_.Forget(ref.key, now, touched);
+    FollowSettling(ref.key, now, touched);
     FollowPlaces(ref.key, now);
     FollowReservation(ref.key);
   }
-  if (event.type == Type::kListEnd && observer_ != nullptr) {
+  if (event.type == Type::kListEnd) {
     // Objects that went while nobody watched.
-    for (const state::Ref& changed : touched) observer_->OnChange(changed);
+    ForgetGone(event.kind, touched, now);
+    if (observer_ != nullptr) {
+      for (const state::Ref& changed : touched) observer_->OnChange(changed);
+    }
   }
   if (single) {
     if (observer_ != nullptr) observer_->OnChange(ref);
@@ -127,6 +128,27 @@ void Operator::OnObject(const state::ObjectEvent& event, absl::Time now) {
     }
   }
   if (leading_) Touch(touched, single && event.kind == api::Kind::kPod, now);
+}
+
+void Operator::ForgetGone(api::Kind kind, const state::Refs& touched, absl::Time now) {
+  const auto forget = [&](auto& map) {
+    for (auto it = map.lower_bound(state::Ref{kind, {}});
+         it != map.end() && it->first.kind == kind;) {
+      it = world_.Contains(it->first) ? std::next(it) : map.erase(it);
+    }
+  };
+  forget(failures_);
+  forget(rejection_texts_);
+  forget(queue_status_at_);
+  forget(unblocks_);
+  if (kind != api::Kind::kWorkload) return;
+  const auto gone = [this](const auto& entry) { return !world_.workloads().Contains(entry.first); };
+  absl::erase_if(said_at_, gone);
+  absl::erase_if(grace_until_, gone);
+  absl::erase_if(settling_, gone);
+  for (const state::Ref& ref : touched) {
+    if (ref.kind == kind && !world_.workloads().Contains(ref.key)) FollowPlaces(ref.key, now);
+  }
 }
 
 void Operator::Touch(const state::Refs& touched, bool by_pod, absl::Time now) {
@@ -155,17 +177,23 @@ void Operator::OnReply(const state::Reply& reply, absl::Time now) {
     if (write.target == write.owner) break;
   }
   if (write.action.kind == api::Kind::kEvent) return;  // nothing depends on it
-  if (!reply.ok()) {
+  if (write.action.verb == state::Verb::kGet) {
+    OnRead(write, reply, now);
+  } else if (reply.ok()) {
+    OnWritten(write, reply, now);
+  } else {
     OnRefused(write, reply, now);
-    return;
   }
+  SendReserving(write.target, now);
+  SendReserving(write.owner, now);
+}
+
+void Operator::OnWritten(const InFlight& write, const state::Reply& reply, absl::Time now) {
   const bool no_effect = !write.base_version.empty() && !write.admission && !write.eviction &&
                          write.base_version == VersionOf(reply.object);
   if (!no_effect) failures_.erase(write.owner);
   dirty_.insert(write.owner);
-  if (write.then_reserve == nullptr) {
-    for (const Note& note : write.notes) Record(note, now);
-  }
+  for (const Note& note : write.notes) Record(note, now);
   if (observer_ != nullptr) {
     for (const GateRemoval& removal : write.gates) observer_->OnGateRemoved(removal, now);
   }
@@ -179,7 +207,9 @@ void Operator::OnReply(const state::Reply& reply, absl::Time now) {
   const bool has_object = reply.object.Has("metadata") && world_.Watches(write.target.kind) &&
                           (!deletion || stays) && !of_deleted;
   const bool shown = has_object && !Gone(reply.object);
-  if (shown) OnObject({state::ObjectEvent::Type::kUpsert, write.target.kind, reply.object}, now);
+  if (shown) {
+    OnObject({state::ObjectEvent::Type::kUpsert, write.target.kind, reply.object, true}, now);
+  }
   // Planned again from the same object it would be the same write, for ever: an apply, for
   // example, cannot take away what another field manager owns as well.
   if (no_effect) BlockUntilNewer(write.owner, write.target, now, NextBackoff(write.owner));
@@ -187,31 +217,33 @@ void Operator::OnReply(const state::Reply& reply, absl::Time now) {
   if (write.target.kind == api::Kind::kPod && !shown && !of_deleted) {
     BlockUntilNewer(write.owner, write.target, now, kConflictTime);
   }
-  if (write.then_reserve != nullptr) return ReserveAfter(write, reply.object, now);
-  // The write changed nothing, or its object says otherwise: count what the API says.
+  if (write.then_reserve != nullptr) {
+    return SendReservation(std::move(*write.then_reserve), now);
+  }
   if (write.admission && world_.IsAssumed(write.target.key)) {
-    world_.Forget(write.target.key, now, dirty_);
+    if (!reply.object.Has("metadata") || world_.Unreadable(write.target)) {
+      // It has happened, but what the object is now cannot be told.
+      Unsettle(write, reply.code, kConflictTime, now);
+    } else if (!reserving_.contains(write.target.key)) {
+      // The write changed nothing, or its object says otherwise: count what the API says.
+      world_.Forget(write.target.key, now, dirty_);
+    }
   }
   if (write.eviction) world_.ForgetEviction(write.target.key);
 }
 
 void Operator::OnRefused(const InFlight& write, const state::Reply& reply, absl::Time now) {
   if (observer_ != nullptr) observer_->OnRefused(write.action, reply);
+  const bool unanswered = reply.code == 0;
   const bool conflict = reply.code == kConflict;
-  const absl::Duration pause = reply.code == 0 ? kSettleTime
-                               : conflict      ? kConflictTime
-                                               : NextBackoff(write.owner);
+  const absl::Duration backoff = unanswered || conflict ? kConflictTime : NextBackoff(write.owner);
   if (write.admission) {
-    // It keeps counting until a newer object or the end of the pause tells: whether the write has
-    // happened is not certain, and a queue's order must not depend on a lost answer.
-    if (reply.code == kNotFound || !world_.IsAssumed(write.target.key)) {
-      world_.Forget(write.target.key, now, dirty_);
-      return;
-    }
-    settling_[write.target.key] = now + pause;
-    WakeAt(write.target, now + pause);
+    // Whether the write has happened is not certain, and a queue's order must not depend on a lost
+    // answer.
+    Unsettle(write, reply.code, backoff, now);
     return;
   }
+  const absl::Duration pause = unanswered ? kUnansweredTime : backoff;
   // Decided anew; the next try of the same victim waits until what refused this one is known.
   if (write.eviction) world_.ForgetEviction(write.target.key);
   if (reply.code == kNotFound) return;  // the watch tells what became of it
@@ -241,6 +273,8 @@ void Operator::OnLeader(bool leading, absl::Time now) {
     world_.RestartCredits();
     TouchAll();
   } else {
+    for (const auto& [key, reserving] : reserving_) world_.Forget(key, now, dirty_);
+    reserving_.clear();
     dirty_.clear();
     held_.clear();
     counts_.clear();
@@ -288,6 +322,7 @@ bool Operator::Idle() const {
 }
 
 void Operator::Run(absl::Time now) {
+  FollowClock(now);
   if (!leading_ || !world_.Synced()) return;
   FireTimers(now);
   world_.PrepareCredits(now, dirty_);
@@ -351,15 +386,7 @@ void Operator::FireTimers(absl::Time now) {
     due_.erase(due_.begin());
     timers_.erase(ref);
     dirty_.insert(ref);
-    if (ref.kind != api::Kind::kWorkload) continue;
-    const auto settling = settling_.find(ref.key);
-    if (settling == settling_.end()) continue;
-    if (settling->second <= now) {
-      settling_.erase(settling);
-      world_.Forget(ref.key, now, dirty_);
-    } else {
-      WakeAt(ref, settling->second);
-    }
+    if (ref.kind == api::Kind::kWorkload) ReadUnsettled(ref, now);
   }
 }
 

@@ -6,10 +6,11 @@
 //
 // Reads its own writes: an object with a write in flight is not decided about again until the reply
 // is in; the reply's object is taken in like a watch event; an admission counts from the moment it
-// is decided (assumed) until the API server has confirmed or refused it. After a refusal that a
-// newer object explains, the next try waits for that object. Every refused write is tried again
-// with growing pauses. Nothing that matters is kept here only: a new Operator over the same objects
-// ends in the same state.
+// is decided (assumed) until the API server has confirmed it, or until a newer object or a read
+// shows that it will not come (operator_settle.cc). After a refusal that a newer object explains,
+// the next try waits for that object. Every refused write is tried again with growing pauses.
+// Nothing that matters is kept here only: a new Operator over the same objects ends in the same
+// state.
 //
 // Single thread, no I/O, no clock. Only a leader writes; a follower keeps its World warm.
 #pragma once
@@ -50,7 +51,7 @@ class Observer {
   virtual void OnRejected(const state::Rejection& /*rejection*/, bool /*first*/,
                           uint64_t /*count*/) {}
   virtual void OnGateRemoved(const GateRemoval& /*removal*/, absl::Time /*now*/) {}
-  // A write was answered with an error.
+  // A write, or a read of one object, was answered with an error.
   virtual void OnRefused(const state::Action& /*action*/, const state::Reply& /*reply*/) {}
 };
 
@@ -115,6 +116,11 @@ class Operator {
   // Nothing to do now and nothing on its way.
   bool Idle() const;
   size_t in_flight() const { return in_flight_.size(); }
+  // Entries that are kept about single objects beyond what the World holds.
+  size_t remembered() const {
+    return failures_.size() + rejection_texts_.size() + queue_status_at_.size() + said_at_.size() +
+           grace_until_.size() + settling_.size() + unblocks_.size();
+  }
   uint64_t rejected() const { return rejected_; }
 
  private:
@@ -127,6 +133,13 @@ class Operator {
     std::string detail{};
     absl::Time due = absl::InfinitePast();
   };
+  // A reservation that counts, and is not sent before another write to the Workload is answered.
+  struct Reserving {
+    std::shared_ptr<const api::Workload> workload;  // as it will be
+    std::shared_ptr<const api::Workload> from;      // as it was when that was decided
+    std::vector<Note> notes;
+    api::StringMap annotations;  // that are written first
+  };
   struct InFlight {
     state::Action action;     // without body
     state::Ref target;        // the object written
@@ -135,12 +148,20 @@ class Operator {
     std::vector<GateRemoval> gates;
     bool admission = false;  // the target is assumed until this is answered
     // The admission itself, where this write goes before it.
-    std::shared_ptr<const api::Workload> then_reserve;
+    std::shared_ptr<Reserving> then_reserve;
     // What the write says about why it waits, to be said again where it is refused.
     std::shared_ptr<const WaitingText> waiting;
     bool eviction = false;        // the target counts as on its way out until this is answered
     std::string deleted_version;  // of the target's deletion, if that was seen meanwhile
     std::string base_version;     // of the target that the write was planned for, if it says so
+  };
+  // An admission whose write was refused or got no answer, and that still counts.
+  struct Unsettled {
+    std::string base_version;  // a newer object tells what became of it
+    absl::Time read_at;        // when the API server is asked for the object
+    absl::Time asked_at;       // the last time
+    absl::Duration pause;
+    absl::Time certain_from;  // an object that is the same after this shows that nothing will come
   };
   // Why a victim has to go: one of those who decided to preempt it.
   struct Claim {
@@ -165,7 +186,16 @@ class Operator {
   void OnObject(const state::ObjectEvent& event, absl::Time now);
   void Touch(const state::Refs& touched, bool by_pod, absl::Time now);
   void OnReply(const state::Reply& reply, absl::Time now);
+  void OnWritten(const InFlight& write, const state::Reply& reply, absl::Time now);
   void OnRefused(const InFlight& write, const state::Reply& reply, absl::Time now);
+  void OnRead(const InFlight& read, const state::Reply& reply, absl::Time now);
+  // Holds an admission until it is known what became of it; the first read follows after `pause`.
+  void Unsettle(const InFlight& write, int code, absl::Duration pause, absl::Time now);
+  // Ends that where what is known of the Workload tells.
+  void FollowSettling(const ObjectKey& key, absl::Time now, state::Refs& touched);
+  void ReadUnsettled(const state::Ref& ref, absl::Time now);
+  // What is kept about objects of the kind that a list has shown to be gone.
+  void ForgetGone(api::Kind kind, const state::Refs& touched, absl::Time now);
   void OnLeader(bool leading, absl::Time now);
   void TouchAll();
 
@@ -174,7 +204,10 @@ class Operator {
   void NoteReservations(const admission::Reservations& found);
   void FollowReservation(const ObjectKey& key);
   void SayReservations(absl::Time now);
-  void ReserveAfter(const InFlight& write, const api::Json& object, absl::Time now);
+  // Sends a reservation that is assumed, unless the Workload is another one by now.
+  void SendReservation(Reserving reserving, absl::Time now);
+  // The one that waited for the answer to a write to this object, or on its behalf.
+  void SendReserving(const state::Ref& ref, absl::Time now);
   void Preempt(const admission::Decision& decision, absl::Time now);
   Claim ClaimOf(const admission::Decision& decision, const admission::Decision::Victim& victim,
                 absl::Time now);
@@ -228,6 +261,9 @@ class Operator {
   void NoteVictimGone(const ObjectKey& victim, absl::Time now);
 
   bool Busy(const state::Ref& ref) const { return busy_.contains(ref); }
+  // The clock may have been set back since the last run.
+  void FollowClock(absl::Time now);
+  void StepBack(absl::Duration by);
   void WakeAt(const state::Ref& ref, absl::Time time);
   void DropTimer(const state::Ref& ref);
   void FireTimers(absl::Time now);
@@ -255,8 +291,7 @@ class Operator {
   absl::btree_map<uint64_t, InFlight> in_flight_;
   size_t essential_in_flight_ = 0;  // all but events
   absl::btree_map<state::Ref, int> busy_;
-  // Refused admissions that still count, and until when.
-  absl::btree_map<ObjectKey, absl::Time> settling_;
+  absl::btree_map<ObjectKey, Unsettled> settling_;
 
   absl::btree_map<ObjectKey, SecondPassEntry> second_passes_;
   absl::btree_set<std::pair<absl::Time, ObjectKey>> second_passes_due_;
@@ -286,6 +321,9 @@ class Operator {
 
   uint64_t rejected_ = 0;
   absl::btree_map<state::Ref, std::string> rejection_texts_;
+
+  absl::btree_map<ObjectKey, Reserving> reserving_;
+  absl::Time last_run_ = absl::InfinitePast();
 };
 
 }  // namespace sluice::reconcile

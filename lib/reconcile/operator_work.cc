@@ -6,6 +6,7 @@
 #include "admission/conditions.h"
 #include "api/names.h"
 #include "preemption/checkpoint.h"
+#include "queueing/workload_info.h"
 #include "reconcile/operator.h"
 
 namespace sluice::reconcile {
@@ -73,42 +74,76 @@ void Operator::Reserve(const admission::Decision& decision, absl::Time now) {
                                  "Admitted by ClusterQueue " + decision.info->cluster_queue +
                                      ", wait time since reservation was 0s"));
   }
-  const state::Ref ref{api::Kind::kWorkload, key};
+  Reserving reserving;
+  reserving.from = decision.info->workload;
+  reserving.notes = std::move(notes);
   if (world_.credits().Governs(decision.info->cluster_queue)) {
-    const api::StringMap annotations = world_.credits().AnnotationsFor(
+    reserving.annotations = world_.credits().AnnotationsFor(
         *decision.info->workload, decision.info->cluster_queue,
         queueing::AdmittedUsage(next, world_.settings().gates.Enabled("ReclaimablePods")), now);
-    api::Json body = api::Json::MakeObject();
-    for (const auto& [name, value] : annotations) {
+    for (const auto& [name, value] : reserving.annotations) {
       next.metadata.annotations[name] = value;
-      body["metadata"]["annotations"].Set(name, value);
     }
-    state::Action action =
-        MergePatchAction(api::Kind::kWorkload, key, "", std::move(body),
-                         Busy(ref) ? std::string() : next.metadata.resource_version);
-    auto assumed = std::make_shared<const api::Workload>(std::move(next));
-    world_.Assume(assumed);
-    Send(std::move(action), ref, std::move(notes), Purpose::kAdmission);
-    in_flight_.rbegin()->second.then_reserve = std::move(assumed);
-    return;
   }
-  world_.Assume(std::make_shared<const api::Workload>(next));
-  // A write of ours that is still on its way makes the version stale without any conflict of
-  // content: writes to one object are sent in order.
-  state::Action action = WorkloadStatusAction(world_, std::move(next), now, !Busy(ref));
-  Send(std::move(action), ref, std::move(notes), Purpose::kAdmission);
+  reserving.workload = std::make_shared<const api::Workload>(std::move(next));
+  world_.Assume(reserving.workload);
+  // The write names the version that the Workload has: that of a write of ours which is still on
+  // its way is not known yet, and what others do meanwhile must not be passed over.
+  if (Busy({api::Kind::kWorkload, key})) {
+    reserving_.insert_or_assign(key, std::move(reserving));
+  } else {
+    SendReservation(std::move(reserving), now);
+  }
 }
 
-// The annotations that credits need are there: the reservation itself follows, in the version that
-// they made.
-void Operator::ReserveAfter(const InFlight& write, const api::Json& object, absl::Time now) {
-  const ObjectKey& key = write.target.key;
+void Operator::SendReserving(const state::Ref& ref, absl::Time now) {
+  if (ref.kind != api::Kind::kWorkload || Busy(ref)) return;
+  const auto found = reserving_.find(ref.key);
+  if (found == reserving_.end()) return;
+  Reserving reserving = std::move(found->second);
+  reserving_.erase(found);
+  SendReservation(std::move(reserving), now);
+}
+
+namespace {
+
+// Whether what was decided about the Workload of before is still right for that of now: nothing has
+// changed but what writes of ours say about it.
+bool IsSame(const api::Workload& before, const api::Workload& now) {
+  return now.metadata.uid == before.metadata.uid &&
+         now.metadata.generation == before.metadata.generation && !now.metadata.Deleting() &&
+         now.status.admission_checks == before.status.admission_checks &&
+         now.status.reclaimable_pods == before.status.reclaimable_pods &&
+         now.status.requeue_state == before.status.requeue_state;
+}
+
+}  // namespace
+
+// The annotations that credits need go first: they cannot be part of the status.
+void Operator::SendReservation(Reserving reserving, absl::Time now) {
+  const ObjectKey key = reserving.workload->metadata.Key();
+  const state::Ref ref{api::Kind::kWorkload, key};
   if (!world_.IsAssumed(key)) return;  // the Workload went meanwhile
-  if (!leading_) return world_.Forget(key, now, dirty_);
-  api::Workload next = *write.then_reserve;
-  next.metadata.resource_version = object.GetString("metadata", "resourceVersion");
-  Send(WorkloadStatusAction(world_, std::move(next), now, true), write.target, write.notes,
+  const auto stored = world_.workloads().Find(key);
+  if (!leading_ || stored == nullptr || !IsSame(*reserving.from, *stored) ||
+      world_.Unreadable(ref) || !queueing::IsAdmissible(*stored, world_.order_options())) {
+    return world_.Forget(key, now, dirty_);
+  }
+  const std::string version = stored->metadata.resource_version;
+  if (reserving.annotations.empty()) {
+    api::Workload next = *reserving.workload;
+    next.metadata.resource_version = version;
+    Send(WorkloadStatusAction(world_, std::move(next), now, true), ref, std::move(reserving.notes),
+         Purpose::kAdmission);
+    return;
+  }
+  api::Json body = api::Json::MakeObject();
+  for (const auto& [name, value] : std::exchange(reserving.annotations, {})) {
+    body["metadata"]["annotations"].Set(name, value);
+  }
+  Send(MergePatchAction(api::Kind::kWorkload, key, "", std::move(body), version), ref, {},
        Purpose::kAdmission);
+  in_flight_.rbegin()->second.then_reserve = std::make_shared<Reserving>(std::move(reserving));
 }
 
 // Victims count as on their way out from the decision on; the writes follow when nothing of ours is

@@ -1,7 +1,8 @@
 // Pace: so many at once, so many a second (a token bucket), by the time and rate that the caller
 // gives.
 //
-// Thread-compatible, no clock. Time that goes backwards adds nothing.
+// Thread-compatible, no clock. Time that goes backwards adds nothing, and nothing is added before
+// it has come back to where it was, unless StepBack says by how much it was set back.
 #pragma once
 
 #include <absl/time/time.h>
@@ -24,6 +25,8 @@ class Pace {
     filled_ = std::max(filled_, now);
     return left_ >= kOne;
   }
+  // The clock was set back.
+  void StepBack(absl::Duration by) { filled_ -= by; }
   void Take() { left_ -= kOne; }
   // Adds so many hundredths.
   void Give(int hundredths) { left_ = std::min(burst_, left_ + kOne / 100 * hundredths); }

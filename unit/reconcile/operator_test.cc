@@ -130,22 +130,181 @@ TEST_CASE("An admission on its way counts, so the next one does not take its quo
   CHECK(admissions == 1);
 }
 
-TEST_CASE("A lost answer keeps the quota until the end of the pause, then it is tried again") {
+TEST_CASE("A lost answer keeps the quota until a read tells, then it is tried again") {
   Fixture f;
   f.Pending("a", "3");
   f.controller.Run(f.now);
   const auto writes = f.sink.Of(Kind::kWorkload);
   REQUIRE(writes.size() == 1);
-  f.sink.actions.clear();
+  CHECK(writes[0].body.GetString("metadata", "resourceVersion") == "1");
   f.Reply(writes[0], 0);
+  const auto read = [&] {
+    REQUIRE(f.controller.NextDue(f.now) < absl::InfiniteFuture());
+    f.sink.actions.clear();
+    f.now += absl::Minutes(1);
+    f.controller.Run(f.now);
+    f.controller.Run(f.now);
+    const auto reads = f.sink.Of(Kind::kWorkload);
+    REQUIRE(reads.size() == 1);
+    CHECK(reads[0].verb == state::Verb::kGet);
+    CHECK(f.controller.world().IsAssumed({"ns", "a"}));
+    return reads[0];
+  };
+  const auto object = [](const char* version) {
+    return build::Workload("a").Queue("q").Request("cpu", "3").ResourceVersion(version);
+  };
+  f.Reply(read(), 503);
+  f.Reply(read(), 0);
+  const state::Action last = read();
+  f.sink.actions.clear();
+  SECTION("it did not happen") {
+    f.Reply(last, 200, api::Encode(object("1").Get()));
+    f.controller.Run(f.now);
+    REQUIRE(f.sink.Of(Kind::kWorkload).size() == 1);
+    CHECK(f.sink.Of(Kind::kWorkload)[0].body.Find("status", "admission") != nullptr);
+  }
+  SECTION("it happened") {
+    f.Reply(last, 200, api::Encode(object("2").Admitted("cq", "default").Get()));
+    f.controller.Run(f.now);
+    CHECK_FALSE(f.controller.world().IsAssumed({"ns", "a"}));
+    CHECK(f.controller.world().ClusterQueueTotals("cq").reserving == 1);
+  }
+  SECTION("somebody else changed it") {
+    f.Reply(last, 200, api::Encode(object("2").Active(false).Get()));
+    CHECK(f.controller.world().ClusterQueueTotals("cq").reserving == 0);
+  }
+  SECTION("it is not there") {
+    f.Reply(last, 404);
+    f.controller.Run(f.now);
+    CHECK(f.controller.world().ClusterQueueTotals("cq").reserving == 0);
+    CHECK(f.sink.Of(Kind::kWorkload).empty());
+  }
+}
+
+TEST_CASE("An admission that was answered without its object counts") {
+  Fixture f;
+  f.Pending("a", "3");
+  f.controller.Run(f.now);
+  const auto writes = f.sink.Of(Kind::kWorkload);
+  REQUIRE(writes.size() == 1);
+  f.Reply(writes[0], 200);  // the body could not be read
+  f.Pending("b", "3");
+  f.controller.Run(f.now);
+  CHECK(f.controller.world().IsAssumed({"ns", "a"}));
+  CHECK_FALSE(f.controller.world().IsAssumed({"ns", "b"}));
+}
+
+// The versions of both are known when the other write is answered.
+TEST_CASE("A reservation waits for the answer to another write to the same Workload") {
+  Fixture f;
+  f.Pending("a", "9");
+  f.controller.Run(f.now);
+  const auto texts = f.sink.Of(Kind::kWorkload);  // why it waits
+  REQUIRE(texts.size() == 1);
+  f.sink.actions.clear();
+  const auto queue = [](const char* cpu) {
+    return api::Encode(build::ClusterQueue("cq")
+                           .Finalizer("kueue.x-k8s.io/resource-in-use")
+                           .Flavor("default", {{"cpu", cpu}})
+                           .ResourceVersion("50")
+                           .Get());
+  };
+  f.controller.Step(ObjectEvent{Type::kUpsert, Kind::kClusterQueue, queue("9")}, f.now);
   f.controller.Run(f.now);
   CHECK(f.sink.Of(Kind::kWorkload).empty());
   CHECK(f.controller.world().IsAssumed({"ns", "a"}));
-  REQUIRE(f.controller.NextDue(f.now) < absl::InfiniteFuture());
-  f.now += absl::Minutes(1);
+  auto next = build::Workload("a").Queue("q").Request("cpu", "9").ResourceVersion("7");
+  SECTION("nothing else happened") {
+    f.Reply(texts[0], 200, api::Encode(next.Get()));
+    REQUIRE(f.sink.Of(Kind::kWorkload).size() == 1);
+    CHECK(f.sink.Of(Kind::kWorkload)[0].body.GetString("metadata", "resourceVersion") == "7");
+  }
+  SECTION("it was refused") {
+    f.Reply(texts[0], 409);
+    REQUIRE(f.sink.Of(Kind::kWorkload).size() == 1);
+    CHECK(f.sink.Of(Kind::kWorkload)[0].body.GetString("metadata", "resourceVersion") == "1");
+  }
+  SECTION("it was stopped") {
+    f.Reply(texts[0], 200, api::Encode(next.Active(false).Get()));
+    CHECK(f.sink.Of(Kind::kWorkload).empty());
+    CHECK_FALSE(f.controller.world().IsAssumed({"ns", "a"}));
+  }
+  SECTION("it leads no more") {
+    f.controller.Step(state::LeaderChange{false}, f.now);
+    CHECK_FALSE(f.controller.world().IsAssumed({"ns", "a"}));
+    f.Reply(texts[0], 200, api::Encode(next.Get()));
+    CHECK(f.sink.Of(Kind::kWorkload).empty());
+  }
+}
+
+// An NTP step, or a virtual machine that goes on after a pause.
+TEST_CASE("A clock that is set back makes nothing wait longer") {
+  Fixture f;
+  f.Pending("a", "3");
+  f.Pending("b", "9");
   f.controller.Run(f.now);
+  f.now += absl::Seconds(1);
   f.controller.Run(f.now);
-  CHECK(f.sink.Of(Kind::kWorkload).size() == 1);
+  std::vector<state::Action> refused = std::exchange(f.sink.actions, {});
+  REQUIRE(refused.size() > 3);
+  for (const state::Action& action : refused) f.Reply(action, 500);
+  f.controller.Run(f.now);
+  REQUIRE(f.sink.actions.empty());
+  f.now -= absl::Minutes(10);
+  f.controller.Run(f.now);
+  f.now += absl::Seconds(2);
+  for (int i = 0; i < 3; ++i) f.controller.Run(f.now);
+  // Each is tried again; of the admission it is asked what became of it.
+  absl::btree_set<state::Ref> before;
+  absl::btree_set<state::Ref> after;
+  for (const state::Action& action : refused) before.insert({action.kind, action.key});
+  for (const state::Action& action : f.sink.actions) after.insert({action.kind, action.key});
+  CHECK(before == after);
+  CHECK(f.controller.NextDue(f.now) == absl::InfiniteFuture());  // all of it is on its way
+}
+
+TEST_CASE("Events go on after the clock was set back") {
+  EventRecorder recorder({});
+  Note note{Kind::kWorkload, {"ns", "a"}, "uid", "kueue-admission", false, "Reason", "text"};
+  REQUIRE(recorder.Record(note, build::At(1000)).has_value());
+  note.message = "other";
+  REQUIRE(recorder.Record(note, build::At(100)).has_value());
+  note.message = "more";
+  CHECK(recorder.Record(note, build::At(101)).has_value());
+}
+
+TEST_CASE("Nothing is kept about objects that went while nobody watched") {
+  Fixture f;
+  f.controller.Run(f.now);
+  for (const state::Action& action : std::exchange(f.sink.actions, {})) f.Reply(action, 200);
+  f.controller.Run(f.now);
+  const size_t before = f.controller.remembered();
+  for (int i = 0; i < 20; ++i) {
+    const std::string name = "x" + std::to_string(i);
+    f.Pending(name, "9");
+    Json broken =
+        api::Encode(build::Job("b" + std::to_string(i)).Uid(name).ResourceVersion("5").Get());
+    broken["spec"].Set("parallelism", "many");
+    f.controller.Step(ObjectEvent{Type::kUpsert, Kind::kJob, broken}, f.now);
+    f.controller.Step(ObjectEvent{Type::kUpsert, Kind::kLocalQueue,
+                                  api::Encode(build::LocalQueue(name, "cq").Get())},
+                      f.now);
+    f.controller.Step(ObjectEvent{Type::kUpsert, Kind::kResourceFlavor,
+                                  api::Encode(build::Flavor(name).ResourceVersion("7").Get())},
+                      f.now);
+  }
+  for (int round = 0; round < 3; ++round) {
+    f.now += absl::Seconds(1);
+    f.controller.Run(f.now);
+    for (const state::Action& action : std::exchange(f.sink.actions, {})) f.Reply(action, 500);
+  }
+  CHECK(f.controller.remembered() > before + 60);
+  f.List(Kind::kWorkload, {});
+  f.List(Kind::kJob, {});
+  f.List(Kind::kLocalQueue, {api::Encode(build::LocalQueue("q", "cq").Get())});
+  f.List(Kind::kResourceFlavor,
+         {api::Encode(build::Flavor("default").Finalizer("kueue.x-k8s.io/resource-in-use").Get())});
+  CHECK(f.controller.remembered() <= before + 4);  // of the queues that are still there
 }
 
 TEST_CASE("Why a Workload waits is said again where the write of it was refused") {

@@ -65,7 +65,12 @@ std::vector<std::string> FirstWrites(const Simulation& sim, Random* shuffle) {
 
 class RandomCohorts {
  public:
-  RandomCohorts(uint64_t seed, bool faults) : random_(seed), faults_(faults), sim_(Options()) {}
+  enum class Mode { kPlain, kFaults, kLateWatch };
+  RandomCohorts(uint64_t seed, Mode mode)
+      : random_(seed),
+        faults_(mode != Mode::kPlain),
+        late_(mode == Mode::kLateWatch),
+        sim_(Options()) {}
 
   void Run() {
     Build();
@@ -76,9 +81,11 @@ class RandomCohorts {
     for (int i = 0; i < 50; ++i) {
       sim_.RunUntil(sim_.now() + absl::Milliseconds(random_.Below(4000)));
       Act();
+      if (late_) DelayWatch();
       if (i % 10 == 5) CheckOrder();
     }
     sim_.SetFaultHook(nullptr);
+    sim_.SetWatchDelay(Kind::kWorkload, absl::ZeroDuration());
     for (int i = 0; i < queues_; ++i) Patch(i, R"({"spec": {"stopPolicy": "None"}})");
     sim_.RunUntil(sim_.now() + absl::Minutes(40));
     const uint64_t writes = sim_.writes();
@@ -220,11 +227,25 @@ class RandomCohorts {
     Make(fmt::format("localqueue q{} cq=c{}", i, i));
   }
 
+  // What may have happened is answered with an error, or not at all, and the watch is late.
+  FaultDecision LateFault() {
+    constexpr int kCodes[] = {409, 500, 503, 504};
+    FaultDecision decision;
+    decision.fault = random_.OneIn(3) ? Fault::kLoseReply : Fault::kFailAfter;
+    decision.code = kCodes[random_.Below(4)];
+    return decision;
+  }
+  void DelayWatch() {
+    constexpr int kSeconds[] = {0, 0, 3, 40};
+    sim_.SetWatchDelay(Kind::kWorkload, absl::Seconds(kSeconds[random_.Below(4)]));
+  }
+
   FaultDecision RandomFault() {
     if (random_.Below(100) >= 5) return {};
     constexpr Fault kFaults[] = {Fault::kLoseRequest, Fault::kLoseReply,   Fault::kFail,
                                  Fault::kDuplicate,   Fault::kCrashBefore, Fault::kCrashAfter};
     FaultDecision decision;
+    if (late_) return LateFault();
     decision.fault = kFaults[random_.Below(6)];
     constexpr int kCodes[] = {500, 503, 409, 429, 504};
     decision.code = kCodes[random_.Below(5)];
@@ -309,7 +330,8 @@ class RandomCohorts {
   }
 
   Random random_;
-  bool faults_;
+  const bool faults_;
+  const bool late_;
   Simulation sim_;
   int cohorts_ = 0;
   int queues_ = 0;
@@ -318,15 +340,21 @@ class RandomCohorts {
   std::string text_;  // what was done, for whoever has to find out
 };
 
-void Play(bool faults) {
-  ForSeeds(6, [faults](uint64_t seed) { RandomCohorts(seed, faults).Run(); });
+using Mode = RandomCohorts::Mode;
+
+void Play(Mode mode) {
+  ForSeeds(6, [mode](uint64_t seed) { RandomCohorts(seed, mode).Run(); });
 }
 
 TEST_CASE("Random cohort trees with preemption keep the invariants and become quiet") {
-  Play(false);
+  Play(Mode::kPlain);
 }
 
-TEST_CASE("Random cohort trees keep the invariants under faults") { Play(true); }
+TEST_CASE("Random cohort trees keep the invariants under faults") { Play(Mode::kFaults); }
+
+TEST_CASE("Random cohort trees keep the invariants where answers are lost and the watch is late") {
+  Play(Mode::kLateWatch);
+}
 
 }  // namespace
 }  // namespace sluice::sim

@@ -19,7 +19,12 @@ using api::Kind;
 
 class RandomTopology {
  public:
-  RandomTopology(uint64_t seed, bool faults) : engine_(seed), faults_(faults), sim_(Options()) {}
+  enum class Mode { kPlain, kFaults, kLateWatch };
+  RandomTopology(uint64_t seed, Mode mode)
+      : engine_(seed),
+        faults_(mode != Mode::kPlain),
+        late_(mode == Mode::kLateWatch),
+        sim_(Options()) {}
 
   void Run() {
     Build();
@@ -30,8 +35,10 @@ class RandomTopology {
     for (int i = 0; i < 60; ++i) {
       sim_.RunUntil(sim_.now() + absl::Milliseconds(Below(4000)));
       Act();
+      if (late_) DelayWatch();
     }
     sim_.SetFaultHook(nullptr);
+    sim_.SetWatchDelay(Kind::kWorkload, absl::ZeroDuration());
     sim_.RunUntil(sim_.now() + absl::Minutes(40));
     const uint64_t writes = sim_.writes();
     sim_.RunUntil(sim_.now() + absl::Minutes(30));
@@ -64,11 +71,25 @@ class RandomTopology {
     return options;
   }
 
+  // What may have happened is answered with an error, or not at all, and the watch is late.
+  FaultDecision LateFault() {
+    constexpr int kCodes[] = {409, 500, 503, 504};
+    FaultDecision decision;
+    decision.fault = OneIn(3) ? Fault::kLoseReply : Fault::kFailAfter;
+    decision.code = kCodes[Below(4)];
+    return decision;
+  }
+  void DelayWatch() {
+    constexpr int kSeconds[] = {0, 0, 3, 40};
+    sim_.SetWatchDelay(Kind::kWorkload, absl::Seconds(kSeconds[Below(4)]));
+  }
+
   FaultDecision RandomFault() {
     if (Below(100) >= 5) return {};
     constexpr Fault kFaults[] = {Fault::kLoseRequest, Fault::kLoseReply,   Fault::kFail,
                                  Fault::kDuplicate,   Fault::kCrashBefore, Fault::kCrashAfter};
     FaultDecision decision;
+    if (late_) return LateFault();
     decision.fault = kFaults[Below(6)];
     constexpr int kCodes[] = {500, 503, 409, 429, 504};
     decision.code = kCodes[Below(5)];
@@ -229,6 +250,7 @@ class RandomTopology {
 
   std::mt19937_64 engine_;
   const bool faults_;
+  const bool late_;
   Simulation sim_;
   std::string text_;
   int blocks_ = 1;
@@ -242,7 +264,7 @@ class RandomTopology {
 TEST_CASE("Random topologies keep every domain within what it has") {
   int placed = 0;
   ForSeeds(12, [&](uint64_t seed) {
-    RandomTopology random(seed, false);
+    RandomTopology random(seed, RandomTopology::Mode::kPlain);
     random.Run();
     placed += random.placed();
   });
@@ -250,7 +272,11 @@ TEST_CASE("Random topologies keep every domain within what it has") {
 }
 
 TEST_CASE("Random topologies with faults and crashes") {
-  ForSeeds(8, [](uint64_t seed) { RandomTopology(seed, true).Run(); });
+  ForSeeds(8, [](uint64_t seed) { RandomTopology(seed, RandomTopology::Mode::kFaults).Run(); });
+}
+
+TEST_CASE("Random topologies where answers are lost and the watch is late") {
+  ForSeeds(4, [](uint64_t seed) { RandomTopology(seed, RandomTopology::Mode::kLateWatch).Run(); });
 }
 
 }  // namespace
