@@ -39,8 +39,8 @@ std::string Quota(const std::string& flavor, int cpu) {
 }
 
 struct Job {
-  std::string name;
-  std::string queue;
+  std::string name = "";
+  std::string queue = "";
   int cpu = 1;
   std::string annotations = "";   // "sluice.dev/expected-runtime: 1h"
   std::string start = "";         // hh:mm of its admission; "": it waits
