@@ -43,6 +43,7 @@ std::string ClusterFile(const std::string& more, const std::string& workloads) {
 kind: List
 metadata: {annotations: {sluice.dev/taken-at: "2026-01-01T06:00:00Z"}}
 items:
+- {apiVersion: v1, kind: ConfigMap, metadata: {name: c}, data: {controller_manager_config.yaml: "{apiVersion: config.kueue.x-k8s.io/v1beta2, kind: Configuration}"}}
 - {apiVersion: v1, kind: Namespace, metadata: {name: team}}
 - {apiVersion: kueue.x-k8s.io/v1beta2, kind: ResourceFlavor, metadata: {name: f}}
 - {apiVersion: kueue.x-k8s.io/v1beta2, kind: LocalQueue, metadata: {name: q, namespace: team}, spec: {clusterQueue: a}}
