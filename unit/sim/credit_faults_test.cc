@@ -472,8 +472,9 @@ TEST_CASE("Credits: an adjustment counts once, whatever happens to the writes") 
     const Json account = sim.api().List(Kind::kCreditAccount).at(0);
     const double earned = std::stod(account.GetString("status", "lifetimeEarned"));
     const double balance = std::stod(account.GetString("status", "balance"));
-    // What it banked before the Job was there came to it by time.
-    CHECK(earned == Approx(19.75).margin(0.1));
+    // What it banked before the Job was there came to it by time; the fate of an admission that got
+    // no answer takes up to 45 s to be known.
+    CHECK(earned == Approx(19.75).margin(0.15));
     CHECK(balance == Approx(earned).margin(kTolerance));
     CHECK(account.Find("status", "adjustments")->AsInt() == 3);
     CHECK(account.GetString("metadata", "annotations", "sluice.dev/adjust").empty());

@@ -143,7 +143,8 @@ func watchNodes(t *testing.T) {
 	})
 }
 
-// credits has an account made, adjusted, and deleted when nothing governs its queue any more.
+// credits has an account made, adjusted, and deleted when its policy is gone. The policy leaves it an
+// orphan, so that the garbage collector does not come first.
 func credits(t *testing.T, q harness.Queue, cohort string) {
 	t.Helper()
 	c := harness.Shared
@@ -163,7 +164,14 @@ func credits(t *testing.T, q harness.Queue, cohort string) {
 		}
 		return nil
 	})
-	c.MustPatch(t, harness.Kueue("ClusterQueue"), "", q.Cluster, `{"spec":{"cohortName":null}}`)
+	policies, err := c.Resource(policy.GroupVersionKind(), "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	orphan := metav1.DeletePropagationOrphan
+	if err := policies.Delete(t.Context(), policy.GetName(), metav1.DeleteOptions{PropagationPolicy: &orphan}); err != nil {
+		t.Fatal(err)
+	}
 	harness.Eventually(t, "the account goes", func() error {
 		if _, err := c.Fetch(t.Context(), account, "", name); err == nil {
 			return harness.ErrNotYet
