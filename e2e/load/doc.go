@@ -13,4 +13,5 @@
 //
 // With Floor the controller stands by and a few lines in this package admit each Workload with one
 // status write: no controller that stores its decisions in the API server can do with fewer writes.
+// For a Job they create the Workload, let the Job go and end the Workload as well.
 package load
