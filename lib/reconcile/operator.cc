@@ -6,12 +6,12 @@
 
 #include "admission/conditions.h"
 #include "api/names.h"
+#include "reconcile/operator_parts.h"
 
 namespace sluice::reconcile {
 namespace {
 
 constexpr int kConflict = 409;
-constexpr int kNotFound = 404;
 // After how long what was to be written is planned anew where no answer came.
 constexpr absl::Duration kUnansweredTime = absl::Seconds(30);
 constexpr absl::Duration kConflictTime = absl::Seconds(1);
@@ -20,10 +20,6 @@ constexpr size_t kMaxEventsInFlight = 4;
 
 ObjectKey KeyOf(const api::Json& object) {
   return {object.GetString("metadata", "namespace"), object.GetString("metadata", "name")};
-}
-
-std::string VersionOf(const api::Json& object) {
-  return object.GetString("metadata", "resourceVersion");
 }
 
 bool IsQueueStatus(const state::Action& action) {
@@ -202,8 +198,7 @@ void Operator::OnWritten(const InFlight& write, const state::Reply& reply, absl:
   const bool stays = deletion && write.target.kind == api::Kind::kPod && Deleting(reply.object);
   // The object of before a deletion that was seen must not come back; one that was made since, with
   // the same name, has a later version, and only the reply may show it.
-  const bool of_deleted = !write.deleted_version.empty() &&
-                          !state::NewerVersion(VersionOf(reply.object), write.deleted_version);
+  const bool of_deleted = ShowsDeleted(reply.object, write.deleted_version);
   const bool has_object = reply.object.Has("metadata") && world_.Watches(write.target.kind) &&
                           (!deletion || stays) && !of_deleted;
   const bool shown = has_object && !Gone(reply.object);

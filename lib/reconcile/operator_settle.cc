@@ -9,12 +9,12 @@
 #include <algorithm>
 
 #include "reconcile/operator.h"
+#include "reconcile/operator_parts.h"
 #include "state/store.h"
 
 namespace sluice::reconcile {
 namespace {
 
-constexpr int kNotFound = 404;
 constexpr int kGatewayTimeout = 504;
 // A request lives no longer in an API server (requestTimeoutUpperBound of its handlers: 34 s). One
 // that got no answer may be carried out until then, and an object that did not change tells nothing
@@ -23,10 +23,6 @@ constexpr absl::Duration kRequestLife = absl::Seconds(35);
 constexpr absl::Duration kMaxReadPause = absl::Seconds(30);
 // How long a Workload that is not there waits for the watch to tell so.
 constexpr absl::Duration kMissingTime = absl::Seconds(30);
-
-std::string VersionOf(const api::Json& object) {
-  return object.GetString("metadata", "resourceVersion");
-}
 
 }  // namespace
 
@@ -77,8 +73,7 @@ void Operator::OnRead(const InFlight& read, const state::Reply& reply, absl::Tim
   const state::Ref& ref = read.target;
   const bool shown = reply.ok() && reply.object.Has("metadata");
   if (!reply.ok() && observer_ != nullptr) observer_->OnRefused(read.action, reply);
-  const bool of_deleted = !read.deleted_version.empty() &&
-                          !state::NewerVersion(VersionOf(reply.object), read.deleted_version);
+  const bool of_deleted = ShowsDeleted(reply.object, read.deleted_version);
   if (shown && !of_deleted) {
     OnObject({state::ObjectEvent::Type::kUpsert, ref.kind, reply.object, true}, now);
   }
