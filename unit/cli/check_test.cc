@@ -6,6 +6,7 @@
 #include "api/json.h"
 #include "unit/catch.h"
 #include "unit/cli/call.h"
+#include "unit/cli/dump.h"
 
 namespace sluice::cli {
 namespace {
@@ -39,12 +40,8 @@ std::string Running(const std::string& name, const std::string& since,
 // `more`: of the spec of the ClusterQueue.
 std::string ClusterFile(const std::string& more, const std::string& workloads) {
   const std::string path = "check_test_cluster.yaml";
-  std::ofstream(path) << R"(apiVersion: v1
-kind: List
-metadata: {annotations: {sluice.dev/taken-at: "2026-01-01T06:00:00Z"}}
-items:
-- {apiVersion: v1, kind: ConfigMap, metadata: {name: c}, data: {controller_manager_config.yaml: "{apiVersion: config.kueue.x-k8s.io/v1beta2, kind: Configuration}"}}
-- {apiVersion: v1, kind: Namespace, metadata: {name: team}}
+  std::ofstream(path) << DumpHead("2026-01-01T06:00:00Z")
+                      << R"(- {apiVersion: v1, kind: Namespace, metadata: {name: team}}
 - {apiVersion: kueue.x-k8s.io/v1beta2, kind: ResourceFlavor, metadata: {name: f}}
 - {apiVersion: kueue.x-k8s.io/v1beta2, kind: LocalQueue, metadata: {name: q, namespace: team}, spec: {clusterQueue: a}}
 - {apiVersion: kueue.x-k8s.io/v1beta2, kind: WorkloadPriorityClass, metadata: {name: high}, value: 9}

@@ -7,6 +7,7 @@
 #include "api/json.h"
 #include "unit/catch.h"
 #include "unit/cli/call.h"
+#include "unit/cli/dump.h"
 
 namespace sluice::cli {
 namespace {
@@ -17,12 +18,8 @@ constexpr char kPodSets[] =
 
 std::string ClusterFile() {
   const std::string file = "output_test_cluster.yaml";
-  std::ofstream(file) << R"(apiVersion: v1
-kind: List
-metadata: {annotations: {sluice.dev/taken-at: "2026-01-01T01:00:00Z"}}
-items:
-- {apiVersion: v1, kind: ConfigMap, metadata: {name: c}, data: {controller_manager_config.yaml: "{apiVersion: config.kueue.x-k8s.io/v1beta2, kind: Configuration}"}}
-- {apiVersion: v1, kind: Namespace, metadata: {name: team}}
+  std::ofstream(file) << DumpHead()
+                      << R"(- {apiVersion: v1, kind: Namespace, metadata: {name: team}}
 - {apiVersion: kueue.x-k8s.io/v1beta2, kind: ResourceFlavor, metadata: {name: f}}
 - apiVersion: kueue.x-k8s.io/v1beta2
   kind: ClusterQueue

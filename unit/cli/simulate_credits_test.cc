@@ -7,18 +7,14 @@
 
 #include "unit/catch.h"
 #include "unit/cli/call.h"
+#include "unit/cli/dump.h"
 
 namespace sluice::cli {
 namespace {
 
 // Two teams and a pool between them; the accounts say what each has banked.
 std::string Dump() {
-  std::string text = R"(apiVersion: v1
-kind: List
-metadata: {annotations: {sluice.dev/taken-at: "2026-01-01T01:00:00Z"}}
-items:
-- {apiVersion: v1, kind: ConfigMap, metadata: {name: c}, data: {controller_manager_config.yaml: "{apiVersion: config.kueue.x-k8s.io/v1beta2, kind: Configuration}"}}
-- {apiVersion: v1, kind: Namespace, metadata: {name: team}}
+  std::string text = DumpHead() + R"(- {apiVersion: v1, kind: Namespace, metadata: {name: team}}
 - {apiVersion: kueue.x-k8s.io/v1beta2, kind: ResourceFlavor, metadata: {name: f}}
 - apiVersion: kueue.x-k8s.io/v1beta2
   kind: Cohort
@@ -83,12 +79,7 @@ TEST_CASE("simulate compares a trace with and without a credit policy") {
 
 // A saver that holds twice its quota of 4 CPUs, and a lender that wants its own back.
 std::string ProtectedDump() {
-  std::string text = R"(apiVersion: v1
-kind: List
-metadata: {annotations: {sluice.dev/taken-at: "2026-01-01T01:00:00Z"}}
-items:
-- {apiVersion: v1, kind: ConfigMap, metadata: {name: c}, data: {controller_manager_config.yaml: "{apiVersion: config.kueue.x-k8s.io/v1beta2, kind: Configuration}"}}
-- {apiVersion: v1, kind: Namespace, metadata: {name: team}}
+  std::string text = DumpHead() + R"(- {apiVersion: v1, kind: Namespace, metadata: {name: team}}
 - {apiVersion: kueue.x-k8s.io/v1beta2, kind: ResourceFlavor, metadata: {name: f}}
 - apiVersion: sluice.dev/v1alpha1
   kind: CreditPolicy
