@@ -75,7 +75,8 @@ void RunLoop(reconcile::Operator& op, state::EventSource& source, const Clock& c
     if (taken == kMaxBatch) last_batch = absl::InfinitePast();  // there is more already
     if (hooks.stop()) return;  // nothing is decided any more, least of all without the lease
     now = clock.Now();
-    if (hooks.on_run && (taken > 0 || op.NextDue(now) <= now)) hooks.on_run(now);
+    // Each time: what waits for a moment without load is not due at any moment that could be told.
+    if (hooks.on_run) hooks.on_run(now);
     op.Run(now);
     if (hooks.after_batch) hooks.after_batch(op, now, clock.Now() - now);
   }

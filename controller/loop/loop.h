@@ -18,7 +18,7 @@ namespace sluice::loop {
 struct LoopHooks {
   // Before each event is taken in, for recording; may be empty.
   std::function<void(const state::Event&, absl::Time)> on_event;
-  // Before the Operator works on the events since the last time, or on what is due; for recording.
+  // Before each time that the Operator works, on events or on what is due; for recording.
   std::function<void(absl::Time)> on_run;
   // After each batch, on the loop's thread, with the time that the Operator's work took; may be
   // empty.
