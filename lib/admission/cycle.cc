@@ -43,8 +43,8 @@ class Cycle {
         rivals_(snapshot.tree, most_rivals),
         not_ready_(not_ready) {}
 
-  // Heads that wait, and defend what they wait for against these entries.
-  using Defenders = std::function<std::vector<WorkloadInfoPtr>(const std::vector<Entry>&)>;
+  // What is defended against these entries by heads that wait.
+  using Defenders = std::function<Defence(const std::vector<Entry>&)>;
 
   std::vector<Decision> Run(const std::vector<WorkloadInfoPtr>& heads,
                             const Defenders& defenders = nullptr,
@@ -58,9 +58,11 @@ class Cycle {
                             : nominator_.Nominate(head));
     }
     if (defenders) {
-      for (const WorkloadInfoPtr& head : defenders(entries)) {
+      Defence defence = defenders(entries);
+      for (const WorkloadInfoPtr& head : defence.heads) {
         entries.push_back(nominator_.Nominate(head));
       }
+      for (auto& place : defence.places) places_.Expect(std::move(place));
     }
     EntryOrder order(snapshot_, entries);
     std::vector<Decision> decisions;
@@ -73,6 +75,9 @@ class Cycle {
     places_.EndCycle();
     return decisions;
   }
+
+  // Somebody for whom there is quota got no places because of others.
+  bool lacks_places() const { return lacks_places_; }
 
  private:
   using Mode = flavor::Mode;
@@ -111,6 +116,7 @@ class Cycle {
 
   void Process(Entry& entry) {
     Decision& decision = entry.decision;
+    lack_.reset();
     if (IsOutOfOrder(decision.info)) return StartOutOfOrder(entry);
     if (Overlaps(entry) && snapshot_.options.recompute_on_overlap) {
       std::vector<Explanation::Rival> rivals = rivals_.ForTargets(entry);
@@ -122,10 +128,12 @@ class Cycle {
       }
     } else if (LostItsPlace(entry)) {
       const quota::CellAmounts wanted = entry.usage;
-      decision.requeue.places_matter = true;
       nominator_.Recompute(entry, victims_);
+      lack_.reset();
       StartScanOver(decision);
       if (!entry.Works()) {
+        decision.requeue.places_matter = true;
+        lacks_places_ = true;
         decision.explanation.rivals = rivals_.ForPlaces(wanted);
         return Wait(decision, Verdict::kNoLongerFits, RequeueReason::kFailedAfterNomination);
       }
@@ -147,10 +155,8 @@ class Cycle {
   }
 
   // There is quota for it, but others of the cycle took its places on nodes: it gets other ones.
-  bool LostItsPlace(const Entry& entry) const {
-    return snapshot_.options.recompute_places && entry.Works() &&
-           !nominator_.PlaceHoldsWithout(entry, victims_) &&
-           nominator_.FitsWithout(entry, victims_);
+  bool LostItsPlace(const Entry& entry) {
+    return snapshot_.options.recompute_places && entry.Works() && LackOf(entry) == Lack::kPlaces;
   }
 
   static void StartScanOver(Decision& decision) {
@@ -161,7 +167,6 @@ class Cycle {
   // It was passed over because of others of the cycle. One for which room is being made looks for
   // it again where the scan stopped; others go on with the next flavor.
   void Skip(Entry& entry) const {
-    entry.decision.requeue.places_matter = true;
     if (entry.claims_room || !snapshot_.options.preserve_scan_progress) {
       StartScanOver(entry.decision);
     }
@@ -185,6 +190,7 @@ class Cycle {
 
   void LoseRoom(Entry& entry, Lack lack) {
     Skip(entry);
+    if (lack == Lack::kPlaces) entry.decision.requeue.places_matter = lacks_places_ = true;
     // Where it would fit once victims of others are gone, all who wait for that are in its way.
     const auto fits = [&] {
       return lack == Lack::kQuota && nominator_.FitsWithout(entry, victims_);
@@ -195,17 +201,23 @@ class Cycle {
     Wait(entry.decision, Verdict::kNoLongerFits, RequeueReason::kFailedAfterNomination);
   }
 
-  Lack LackOf(const Entry& entry) const {
-    if (!nominator_.FitsWithout(entry, victims_)) return Lack::kQuota;
-    return nominator_.PlaceHoldsWithout(entry, victims_) ? Lack::kNothing : Lack::kPlaces;
+  // Of the entry that is looked at; nothing is booked between two questions.
+  Lack LackOf(const Entry& entry) {
+    if (lack_.has_value()) return *lack_;
+    if (!nominator_.FitsWithout(entry, victims_)) {
+      lack_ = Lack::kQuota;
+    } else {
+      lack_ = nominator_.PlaceHoldsWithout(entry, victims_) ? Lack::kNothing : Lack::kPlaces;
+    }
+    return *lack_;
   }
 
   // Books what an entry is going to need, so that later entries of the cycle leave it alone.
-  void Expect(const Entry& entry, const quota::CellAmounts& amounts) {
+  void Expect(Entry& entry, const quota::CellAmounts& amounts) {
     quota::Tree::AddUsage(*entry.queue, amounts);
     rivals_.Booked(entry.decision.info, *entry.queue, amounts, true);
     expected_.emplace_back(entry.queue, amounts);
-    places_.Expect(entry.place);
+    entry.decision.requeue.place = places_.Expect(entry.place);
   }
 
   void Preempt(Entry& entry) {
@@ -299,6 +311,8 @@ class Cycle {
   Nominator nominator_;
   Rivals rivals_;
   int64_t& not_ready_;
+  std::optional<Lack> lack_;
+  bool lacks_places_ = false;
   const OutOfOrder* out_of_order_ = nullptr;
   std::vector<Target> victims_;
   std::vector<Target> replaced_;  // workloads whose place another one took
@@ -369,47 +383,12 @@ class Scheduler {
 
   // Heads that wait in the trees of those that may get something now. Where nobody does, there is
   // nothing to defend, and nothing has changed for who waits.
-  std::vector<WorkloadInfoPtr> Defenders(const std::vector<Entry>& entries,
-                                         const absl::btree_set<std::string>& except) {
-    Scope scope;
+  Defence Defend(const std::vector<Entry>& entries, const absl::btree_set<std::string>& except) {
+    Scope scope(snapshot_, places_);
     for (const Entry& entry : entries) {
-      if (!entry.nominated || !entry.Works()) continue;
-      const std::string& cluster_queue = entry.info().cluster_queue;
-      const quota::Node* root = RootOf(snapshot_, cluster_queue);
-      if (root != nullptr && root->is_cohort()) scope.roots.insert(root);
-      scope.places = scope.places || places_.Concern(cluster_queue);
+      if (entry.nominated && entry.Works()) scope.Include(entry.info().cluster_queue);
     }
-    std::vector<std::string> waiting = WaitingIn(scope);
-    std::erase_if(waiting, [&](const std::string& name) { return except.contains(name); });
-    return queues_.HeldHeads(waiting);
-  }
-
-  // Who has to do with whom: quota is shared within a tree, nodes by all that get places.
-  struct Scope {
-    absl::btree_set<const quota::Node*> roots;
-    bool places = false;
-  };
-  bool Within(const Scope& scope, const std::string& cluster_queue) const {
-    return scope.roots.contains(RootOf(snapshot_, cluster_queue)) ||
-           (scope.places && places_.Concern(cluster_queue));
-  }
-
-  // The ClusterQueues of the scope whose head waits.
-  std::vector<std::string> WaitingIn(const Scope& scope) const {
-    std::vector<std::string> names;
-    if (scope.roots.empty() && !scope.places) return names;
-    for (const std::string& name : queues_.WaitingQueues()) {
-      if (Within(scope, name)) names.push_back(name);
-    }
-    return names;
-  }
-
-  void Include(Scope& scope, const Decision& decision) const {
-    const std::string& cluster_queue = decision.info->cluster_queue;
-    const quota::Node* root = RootOf(snapshot_, cluster_queue);
-    if (root == nullptr) return;
-    scope.roots.insert(root);
-    scope.places = scope.places || places_.Concern(cluster_queue);
+    return DefenceOf(queues_, scope, contested_, except);
   }
 
   // One that others of the cycle outdid has its turn at once where something happened, or where
@@ -426,7 +405,14 @@ class Scheduler {
                        (decision.requeue.reason == RequeueReason::kNoFit ||
                         decision.requeue.reason == RequeueReason::kPreemptionNoCandidates) &&
                        ++scans_[key] < kMostScans;
-    const bool same = !Within(changed, cluster_queue) && !Within(left, cluster_queue) && !scans;
+    const bool for_places = decision.requeue.places_matter;
+    const auto concerned = [&](const Scope& scope) {
+      return scope.ConcernsQuota(cluster_queue) ||
+             (for_places && scope.ConcernsPlaces(cluster_queue));
+    };
+    const bool outdone = decision.requeue.reason == RequeueReason::kFailedAfterNomination;
+    const bool contest = outdone && for_places && contested_;
+    const bool same = !concerned(changed) && !concerned(left) && !scans && !contest;
     decision.requeue.hold = same || decision.requeue.reason == RequeueReason::kPendingPreemption;
     if (queues_.BackfillQueues().contains(cluster_queue)) blocked_.insert(cluster_queue);
     return queues_.Requeue(key, decision.requeue, now_);  // one behind a head was not popped
@@ -439,20 +425,23 @@ class Scheduler {
     const absl::btree_set<std::string>& except =
         out_of_order == nullptr ? none : out_of_order->pass.queues();
     absl::btree_set<ObjectKey> defending;
+    bool keeps_places = false;
     const auto defenders = [&](const std::vector<Entry>& entries) {
-      std::vector<WorkloadInfoPtr> held = Defenders(entries, except);
-      for (const WorkloadInfoPtr& info : held) defending.insert(info->Key());
-      return held;
+      Defence defence = Defend(entries, except);
+      keeps_places = !defence.places.empty();
+      for (const WorkloadInfoPtr& info : defence.heads) defending.insert(info->Key());
+      return defence;
     };
-    std::vector<Decision> decisions =
-        Cycle(snapshot_, admitted_, places_, &queues_, not_ready_, limits_.most_rivals)
-            .Run(heads, defenders, out_of_order);
+    Cycle cycle(snapshot_, admitted_, places_, &queues_, not_ready_, limits_.most_rivals);
+    std::vector<Decision> decisions = cycle.Run(heads, defenders, out_of_order);
+    contested_ = cycle.lacks_places() && keeps_places;
     judged_ += decisions.size();
-    Scope changed;  // where something happened
+    Scope changed(snapshot_, places_);  // where something happened
     for (const Decision& decision : decisions) {
-      if (Record(decision)) Include(changed, decision);
+      if (Record(decision)) changed.Include(decision.info->cluster_queue);
     }
-    Scope left;  // where somebody kept room and takes no part in the next cycle
+    const Scope nobody(snapshot_, places_);
+    Scope left(snapshot_, places_);  // where somebody kept room and takes no part in the next cycle
     std::vector<Decision*> outdone;
     for (Decision& decision : decisions) {
       const ObjectKey key = decision.info->Key();
@@ -463,8 +452,10 @@ class Scheduler {
       } else if (decision.requeue.reason == RequeueReason::kFailedAfterNomination) {
         outdone.push_back(&decision);
       } else {
-        const queueing::Place place = PutBack(decision, changed, Scope(), defending.contains(key));
-        if (decision.kept_room && place == queueing::Place::kParked) Include(left, decision);
+        const queueing::Place place = PutBack(decision, changed, nobody, defending.contains(key));
+        if (decision.kept_room && place == queueing::Place::kParked) {
+          left.Include(decision.info->cluster_queue);
+        }
       }
     }
     for (Decision* decision : outdone) {
@@ -472,9 +463,8 @@ class Scheduler {
     }
     for (Decision& decision : decisions) Keep(std::move(decision));
     // What others took on nodes helps nobody in another tree.
-    changed.places = false;
     Wake(changed, except);
-    return !changed.roots.empty();
+    return !changed.empty();
   }
 
   void Keep(Decision decision) {
@@ -543,10 +533,12 @@ class Scheduler {
   }
 
   // What waits in a tree where something happened may get another answer now.
-  void Wake(const Scope& scope, const absl::btree_set<std::string>& except) {
-    for (const std::string& name : WaitingIn(scope)) {
-      if (!except.contains(name)) queues_.Retry(name);
+  void Wake(const Scope& changed, const absl::btree_set<std::string>& except) {
+    std::vector<std::string> names;
+    for (const std::string& name : queues_.WaitingQueues()) {
+      if (changed.ConcernsQuota(name) && !except.contains(name)) names.push_back(name);
     }
+    for (const std::string& name : names) queues_.Retry(name);
   }
 
   Snapshot& snapshot_;
@@ -557,6 +549,8 @@ class Scheduler {
   int64_t not_ready_;
   quota::Overlay admitted_;
   Places places_;
+  // Somebody needs places that heads of other trees keep: in the next cycle these take part.
+  bool contested_ = false;
   absl::btree_set<std::string> blocked_;  // with backfill, and a head that waits
   size_t admissions_ = 0;
   std::vector<Decision> all_;

@@ -9,9 +9,10 @@
 // left the queue manager; everything else was requeued. When nothing more can be decided in order,
 // ClusterQueues with backfill let later workloads start before a head that waits. The outcome is
 // that of admitting one by one. A head that waits (for its preemptions, or in strict order) takes
-// part in every cycle in which somebody of its cohort tree, or somebody who shares nodes with it,
-// may get something, so that others do not take what it waits for; when a cycle changes nothing,
-// all wait. The snapshot's `reserved` keeps what was decided: the admitted
+// part in every cycle in which somebody of its cohort tree may get something, so that others do not
+// take what it waits for. The places on nodes that it waits for are kept from other trees as well;
+// where somebody needs just those, it takes part there too, and the order decides. When a cycle
+// changes nothing, all wait. The snapshot's `reserved` keeps what was decided: the admitted
 // are in it and the victims of new preemptions are marked as on their way out. The caller must book
 // the usage of every kAdmit decision (in order), and undo either when its write fails.
 //

@@ -10,6 +10,39 @@ const quota::Node* RootOf(const Snapshot& snapshot, const std::string& cluster_q
   return node == nullptr || !quota::Tree::Sound(*node) ? nullptr : &node->Root();
 }
 
+void Scope::Include(const std::string& cluster_queue) {
+  const quota::Node* root = RootOf(*snapshot_, cluster_queue);
+  if (root == nullptr) return;
+  roots_.insert(root);
+  of_places_ = of_places_ || places_->Concern(cluster_queue);
+}
+
+bool Scope::ConcernsQuota(const std::string& cluster_queue) const {
+  return roots_.contains(RootOf(*snapshot_, cluster_queue));
+}
+
+bool Scope::ConcernsPlaces(const std::string& cluster_queue) const {
+  return of_places_ && places_->Concern(cluster_queue);
+}
+
+Defence DefenceOf(queueing::QueueManager& queues, const Scope& scope, bool contested,
+                  const absl::btree_set<std::string>& except) {
+  Defence defence;
+  if (scope.empty()) return defence;
+  std::vector<std::string> taking_part;
+  for (const std::string& name : queues.WaitingQueues()) {
+    if (except.contains(name)) continue;
+    const bool places = scope.ConcernsPlaces(name);
+    if (scope.ConcernsQuota(name) || (places && contested)) {
+      taking_part.push_back(name);
+    } else if (places) {
+      if (auto place = queues.KeptPlace(name)) defence.places.push_back(std::move(place));
+    }
+  }
+  defence.heads = queues.HeldHeads(taking_part);
+  return defence;
+}
+
 preemption::ReservedWorkload ReservedBy(const Decision& decision, const quota::Tree& tree,
                                         absl::Time now) {
   preemption::ReservedWorkload reserved;

@@ -263,10 +263,15 @@ void Places::Admit(const ObjectKey& key, const Place& place) {
   }
 }
 
-void Places::Expect(const Place& place) {
-  if (!place.placed()) return;
-  expectations_.push_back(
-      std::make_unique<topology::Booking>(topology::Booking::Of(MoreOf(place))));
+std::shared_ptr<const topology::Booking> Places::Expect(const Place& place) {
+  if (!place.placed()) return nullptr;
+  auto booking = std::make_shared<const topology::Booking>(topology::Booking::Of(MoreOf(place)));
+  Expect(booking);
+  return booking;
+}
+
+void Places::Expect(std::shared_ptr<const topology::Booking> place) {
+  expectations_.push_back(std::move(place));
   expected_->Add(*expectations_.back());
 }
 

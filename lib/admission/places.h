@@ -67,8 +67,9 @@ class Places {
 
   // Books what is admitted, until the end.
   void Admit(const ObjectKey& key, const Place& place);
-  // Books what others must leave alone, until EndCycle.
-  void Expect(const Place& place);
+  // Books what others must leave alone, until EndCycle; nullptr: nothing.
+  std::shared_ptr<const topology::Booking> Expect(const Place& place);
+  void Expect(std::shared_ptr<const topology::Booking> place);
   void EndCycle();
 
   // What it takes on nodes, nullptr for nothing; valid until the next Admit.
@@ -85,7 +86,8 @@ class Places {
 
   const Snapshot& snapshot_;
   const absl::Time now_;
-  std::vector<std::unique_ptr<topology::Booking>> expectations_;  // `expected_` points to them
+  // `expected_` points to them.
+  std::vector<std::shared_ptr<const topology::Booking>> expectations_;
   // Three things that exist only where the snapshot has a topology.
   std::optional<topology::Placer> placer_;
   std::optional<topology::Overlay> admitted_;

@@ -497,9 +497,23 @@ void QueueManager::Retry(const std::string& cluster_queue) {
   RefreshReady(*found->second);
 }
 
+std::shared_ptr<const topology::Booking> QueueManager::KeptPlace(
+    const std::string& cluster_queue) const {
+  const Queue* queue = FindQueue(cluster_queue);
+  return queue == nullptr || queue->waiting == nullptr ? nullptr : queue->waiting->place_kept;
+}
+
 bool QueueManager::HasHeads(absl::Time now) const {
   const std::optional<absl::Time> due = NextDue();
   return !ready_.empty() || (due && *due <= now);
+}
+
+void QueueManager::SetRefused(const Entry& entry, const RequeueRequest& request) {
+  Class& of_class = *entry.group->of_class;
+  of_class.refused = true;
+  of_class.evaluated = &entry;
+  of_class.block_reason = request.condition_reason;
+  of_class.places_matter = request.places_matter;
 }
 
 Place QueueManager::Requeue(const ObjectKey& key, const RequeueRequest& request, absl::Time now) {
@@ -517,6 +531,7 @@ Place QueueManager::Requeue(const ObjectKey& key, const RequeueRequest& request,
   Detach(entry);
   entry.progress = request.scan_progress;
   entry.places_matter = request.places_matter;
+  entry.place_kept = request.place;
   if (request.reason == RequeueReason::kPendingPreemption) {
     const Entry* former = std::exchange(queue.preemptor, &entry);
     queue.preemptor_generation = entry.popped_generation;
@@ -527,13 +542,12 @@ Place QueueManager::Requeue(const ObjectKey& key, const RequeueRequest& request,
   } else if (immediate || retry_helps) {
     InsertActive(entry);
     if (waits) queue.waiting = &entry;
+    // What others took may be what it needed: PassOver asks whether another look is worth it.
+    if (request.reason == RequeueReason::kFailedAfterNomination) SetRefused(entry, request);
     RefreshReady(queue);
   } else if (BlocksClass(request.reason) && !strict && !request.own_answer) {
     InsertActive(entry);
-    entry.group->of_class->refused = true;
-    entry.group->of_class->evaluated = &entry;
-    entry.group->of_class->block_reason = request.condition_reason;
-    entry.group->of_class->places_matter = request.places_matter;
+    SetRefused(entry, request);
     SetBlocked(queue, *entry.group->of_class, true);
     RefreshReady(queue);
   } else {

@@ -42,6 +42,10 @@
 #include "queueing/admission_fair_sharing.h"
 #include "queueing/workload_info.h"
 
+namespace sluice::topology {
+class Booking;
+}
+
 namespace sluice::queueing {
 
 enum class QueueingStrategy { kBestEffortFifo, kStrictFifo };
@@ -110,13 +114,16 @@ struct RequeueRequest {
   bool places_matter = true;
   // The answer follows from what happened to this workload: an equivalent one may get another.
   bool own_answer = false;
+  // If it waits: the places on nodes that others are to leave to it.
+  std::shared_ptr<const topology::Booking> place = nullptr;
   // What ProgressOf answers from now on.
   std::optional<ScanProgress> scan_progress{};
 };
 
-// Under load: classes that were refused before are left where they are while `still_refused` says
-// so of one of them, at most for `recheck`; then all classes of the ClusterQueue are judged again.
-// Only in BestEffortFIFO queues, as in the others nobody passes a head.
+// Under load: classes that were refused or outdone by others of a cycle before are left where they
+// are while `still_refused` says so of one of them, at most for `recheck`; then all classes of the
+// ClusterQueue are judged again. Only in BestEffortFIFO queues, as in the others nobody passes a
+// head.
 struct PassOver {
   std::function<bool(const WorkloadInfo&)> still_refused;
   absl::Duration recheck;
@@ -185,6 +192,8 @@ class QueueManager {
   void Retry(const std::string& cluster_queue);
   // ClusterQueues whose head waits.
   const absl::btree_set<std::string>& WaitingQueues() const { return waiting_; }
+  // The places on nodes of the head that waits there; nullptr: it keeps none.
+  std::shared_ptr<const topology::Booking> KeptPlace(const std::string& cluster_queue) const;
   // The first of those that can be popped, at most `count`, in order. O(count log).
   std::vector<WorkloadInfoPtr> First(const std::string& cluster_queue, size_t count) const;
   // ClusterQueues with the option `backfill`.
@@ -256,6 +265,7 @@ class QueueManager {
   void Detach(Entry& entry);
   void LeaveQueue(Entry& entry);
   void DropIfUnused(const std::string& name);
+  static void SetRefused(const Entry& entry, const RequeueRequest& request);
   void SetBlocked(Queue& queue, Class& of_class, bool blocked);
   Lane& LaneAt(Queue& queue, const ObjectKey& local_queue);
   void DropLane(Queue& queue, const ObjectKey& local_queue);

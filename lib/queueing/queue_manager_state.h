@@ -21,7 +21,8 @@ struct QueueManager::Entry {
   int64_t popped_generation = 0;  // of the object that was handed out last
   std::optional<absl::Time> due;
   std::optional<ScanProgress> progress;
-  bool places_matter = true;  // to its last answer
+  bool places_matter = true;                            // to its last answer
+  std::shared_ptr<const topology::Booking> place_kept;  // by that answer
 };
 
 struct QueueManager::EntryLess {
@@ -47,11 +48,12 @@ struct QueueManager::Group {
 struct QueueManager::Class {
   EquivalenceClass equivalence;
   bool blocked = false;
-  // It was blocked by an answer, and since then there were only releases.
+  // Its last answer was a refusal, or others of the cycle outdid it, and since then there were only
+  // releases.
   bool refused = false;
   std::string block_reason;
-  bool places_matter = true;         // to the answer that blocked it
-  const Entry* evaluated = nullptr;  // while it is blocked: the one whose answer did that
+  bool places_matter = true;                                  // to that answer
+  const Entry* evaluated = nullptr;                           // whose answer that was
   absl::btree_map<ObjectKey, std::unique_ptr<Group>> groups;  // by LocalQueue
 };
 

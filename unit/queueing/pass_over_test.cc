@@ -1,6 +1,8 @@
+#include <memory>
 #include <string>
 
 #include "queueing/queue_manager.h"
+#include "topology/inventory.h"
 #include "unit/build/builders.h"
 #include "unit/catch.h"
 
@@ -94,6 +96,38 @@ TEST_CASE("Nobody is passed over who was not refused as he is now") {
   f.Add("s", "1", 2, 5);
   f.queues.ReleaseParked("cq", At(11));
   CHECK(f.Tried(At(11), {"l", "n", "s"}) == Names{"s"});
+}
+
+TEST_CASE("Who was outdone by others of a cycle is passed over likewise") {
+  Fixture f;
+  const RequeueRequest outdone{.reason = RequeueReason::kFailedAfterNomination,
+                               .condition_reason = "Quota"};
+  f.Add("n", "2", 0);
+  REQUIRE(f.queues.Heads(At(11)).size() == 1);
+  CHECK(f.queues.Requeue({"ns", "n"}, outdone, At(11)) == Place::kActive);
+  CHECK(f.Tried(At(11), {"n", "l"}) == Names{"s"});
+  CHECK(f.queues.PlaceOf({"ns", "n"}) == Place::kParked);
+  CHECK_FALSE(f.queues.BypassReason({"ns", "n"}).has_value());  // the answer is its own
+  CHECK(f.queues.NextDue() == At(12));
+  CHECK(f.Tried(At(12), {"n", "l", "s"}) == Names{"n", "l", "s"});
+}
+
+TEST_CASE("A head keeps its places for as long as it waits") {
+  Fixture f(QueueingStrategy::kStrictFifo);
+  const auto place = std::make_shared<const topology::Booking>();
+  CHECK(f.queues.KeptPlace("cq") == nullptr);
+  REQUIRE(f.queues.Heads(At(11)).size() == 1);
+  f.queues.Requeue({"ns", "l"},
+                   {.reason = RequeueReason::kPendingPreemption, .hold = true, .place = place},
+                   At(11));
+  CHECK(f.queues.KeptPlace("cq") == place);
+  CHECK(f.queues.KeptPlace("another") == nullptr);
+  f.queues.ReleaseParked("cq", At(12));
+  CHECK(f.queues.KeptPlace("cq") == nullptr);
+  REQUIRE(f.queues.Heads(At(12)).size() == 1);
+  f.queues.Requeue({"ns", "l"}, {.reason = RequeueReason::kNoFit, .hold = true}, At(12));
+  CHECK(f.queues.WaitingQueues().contains("cq"));
+  CHECK(f.queues.KeptPlace("cq") == nullptr);
 }
 
 TEST_CASE("The head of a StrictFIFO queue is always judged") {
