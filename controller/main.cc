@@ -29,6 +29,7 @@
 #include "serve/endpoints.h"
 #include "serve/server.h"
 #include "state/recording.h"
+#include "succession.h"
 #include "visibility_server.h"
 #include "watches.h"
 #include "webhook/conversion.h"
@@ -190,6 +191,7 @@ class Controller {
                                               absl::Duration work) {
       observer_.Publish(op, now, work);
       watches_.Follow(op.world());
+      succession_.Follow(op);
       questions_.Answer(op_->asked_world(), now);
       if (!synced_ && !op.world().Synced() && now > sync_deadline && !stop_) {
         log_.Error("caches did not sync within controller.cacheSyncTimeout");
@@ -355,7 +357,8 @@ class Controller {
         [this] { return pulse_.Complaint(kube::SteadyNow()); },
         [this]() -> std::string {
           if (stop_) return "shutting down";
-          return observer_.webhook_view() == nullptr ? "caches are not synced" : "";
+          if (observer_.webhook_view() == nullptr) return "caches are not synced";
+          return succession_.Complaint();
         });
     serve::ServerOptions options = ServerOptionsFor("health", *config_.health, config_, log_);
     options.tls = false;
@@ -431,7 +434,11 @@ class Controller {
       }
       log_.Info(leading ? "leading" : "not leading any more");
       metrics_.SetRole(leading ? metrics::ReplicaRole::kLeader : metrics::ReplicaRole::kFollower);
-      inbox_.Push(state::LeaderChange{leading});
+      if (leading) {
+        succession_.Begin(client(), [this] { return !stop_; });
+      } else {
+        inbox_.Push(state::LeaderChange{false});
+      }
     };
     callbacks.on_error = [this](const absl::Status& status) {
       log_.Warn("lease", {{"error", status}});
@@ -503,6 +510,7 @@ class Controller {
   kube::Executor delivery_{"delivery"};
   kube::Executor replies_{"replies"};
   Watches watches_{config_.settings, ns_, inbox_, timers_, delivery_, log_};
+  Succession succession_{config_.settings, watches_, inbox_, timers_, replies_, log_};
   std::unique_ptr<kube::Transport> transport_;
   std::unique_ptr<CertificateKeeper> keeper_;
   std::unique_ptr<serve::Server> webhook_server_;

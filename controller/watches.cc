@@ -34,6 +34,12 @@ void Watches::Follow(const state::World& world) {
   if (!nodes_ && world.NeedsNodes()) WatchNodes();
 }
 
+void Watches::CatchUp(api::Kind kind, const std::string& version, bool few) {
+  absl::MutexLock lock(&mutex_);
+  const auto found = reflectors_.find(kind);
+  if (found != reflectors_.end() && found->second != nullptr) found->second->CatchUp(version, few);
+}
+
 void Watches::Stop() {
   probe_->Stop();
   absl::MutexLock lock(&mutex_);

@@ -36,6 +36,9 @@ class Watches {
   void Start(kube::Transport& transport);
   // Begins to watch nodes and all pods once the world needs them.
   void Follow(const state::World& world);
+  // Has the watch of that kind show soon that it has brought all up to the version; see
+  // Reflector::CatchUp. May wait. From any thread.
+  void CatchUp(api::Kind kind, const std::string& version, bool few);
   // No new events after this.
   void Stop();
   // Waits for what is still under way.

@@ -54,7 +54,9 @@ state::Reply ReplyTo(const Pending& pending, const CallResult& result) {
     const ApiError error = result.error();
     // As the server would say it: refused before anything was done.
     const int code = error.code == 0 && error.reason == "NotSent" ? 429 : error.code;
-    return Refusal(pending.id, code, error.reason, error.message);
+    state::Reply refusal = Refusal(pending.id, code, error.reason, error.message);
+    refusal.retry_after = error.retry_after;
+    return refusal;
   }
   state::Reply reply;
   reply.action_id = pending.id;

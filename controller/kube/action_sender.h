@@ -5,7 +5,8 @@
 // api_error.h and happens only where repeating is safe. Exactly one Reply per action, on the
 // delivery executor, where it may block, unless try_reply takes it. A reply with code 0 means that
 // no answer came (the write may or may not have happened; reason "Timeout", "ConnectionLost" or
-// "Stopped"). The reply to an Event comes without the object. Code 429 with one of two reasons says
+// "Stopped"). A refusal carries the server's Retry-After. The reply to an Event comes without the
+// object. Code 429 with one of two reasons says
 // that an action was not sent, so that it certainly has not happened: "Dropped", a best-effort
 // action beyond the bound; "NotSent", its turn did not come in time or may_write said no.
 #pragma once

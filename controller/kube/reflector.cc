@@ -11,12 +11,19 @@
 #include "api/parse_object.h"
 #include "base/status.h"
 #include "kube/client.h"
+#include "state/store.h"
 
 namespace sluice::kube {
 namespace {
 
 // A watch that ends sooner, without an event, counts as a failure.
 constexpr absl::Duration kHealthyWatch = absl::Seconds(1);
+// A server sends a bookmark two seconds before it ends a watch, so this one shows soon how far it
+// is. Source: KEP-956.
+constexpr absl::Duration kHurriedWatch = absl::Seconds(3);
+constexpr absl::Duration kHurriedSilence = absl::Seconds(10);
+// Lines that are too long count as one trouble, which waits grow with, unless they are rarer.
+constexpr absl::Duration kRarely = absl::Minutes(10);
 
 using Type = state::ObjectEvent::Type;
 using What = ReflectorReport::What;
@@ -34,7 +41,8 @@ struct Reflector::Core : std::enable_shared_from_this<Reflector::Core> {
         options(std::move(options_in)),
         emit(std::move(emit_in)),
         report(std::move(report_in)),
-        backoff(options.backoff) {}
+        backoff(options.backoff),
+        oversized_backoff({.first = options.backoff.first, .cap = kRarely / 2}) {}
 
   // Runs `body` unless the reflector is stopped; its destructor waits for the end of it.
   template <typename F>
@@ -195,7 +203,13 @@ struct Reflector::Core : std::enable_shared_from_this<Reflector::Core> {
   // ---- watch ----
 
   void BeginWatch() {
-    if (lost_lines) {
+    uint64_t asked_before = 0;
+    {
+      absl::MutexLock lock(&mutex);
+      asked_before = asked;
+    }
+    hurried = !ShownAll();
+    if (lost_lines || (hurried && TakeListFirst())) {
       BeginList();
       return;
     }
@@ -206,9 +220,11 @@ struct Reflector::Core : std::enable_shared_from_this<Reflector::Core> {
     {
       absl::MutexLock lock(&mutex);
       stream_failed = false;
+      interrupted = false;
       knows_bookmarks = bookmarks;
     }
-    const absl::Duration limit = RandomBetween(options.watch_timeout, options.watch_timeout * 2);
+    const absl::Duration limit =
+        hurried ? kHurriedWatch : RandomBetween(options.watch_timeout, options.watch_timeout * 2);
     HttpRequest request;
     request.path_and_query = ListPath(
         options.kind, Selection(),
@@ -217,6 +233,7 @@ struct Reflector::Core : std::enable_shared_from_this<Reflector::Core> {
          {"allowWatchBookmarks", "true"},
          {"timeoutSeconds", std::to_string(std::max<int64_t>(absl::ToInt64Seconds(limit), 1))}});
     request.timeout = knows_bookmarks ? options.bookmark_silence : options.watch_silence;
+    if (hurried) request.timeout = kHurriedSilence;
     auto self = shared_from_this();
     auto handle = transport.Stream(
         std::move(request),
@@ -225,9 +242,10 @@ struct Reflector::Core : std::enable_shared_from_this<Reflector::Core> {
     bool too_late = false;
     {
       absl::MutexLock lock(&mutex);
-      too_late = stopped || stream_failed;
+      if (asked != asked_before) interrupted = true;
+      too_late = stopped || stream_failed || interrupted;
       stream = handle;
-      if (bookmarks && !knows_bookmarks) handle->LimitSilence(options.bookmark_silence);
+      if (bookmarks && !knows_bookmarks && !hurried) handle->LimitSilence(options.bookmark_silence);
     }
     if (too_late) handle->Cancel();
   }
@@ -280,19 +298,32 @@ struct Reflector::Core : std::enable_shared_from_this<Reflector::Core> {
   void NoteBookmark() {
     absl::MutexLock lock(&mutex);
     if (std::exchange(bookmarks, true)) return;
-    if (stream != nullptr) stream->LimitSilence(options.bookmark_silence);
+    if (stream != nullptr && !hurried) stream->LimitSilence(options.bookmark_silence);
   }
 
   void Progress(std::string seen) {
     version = std::move(seen);
     if (!watch_progress) backoff.Reset();
     watch_progress = true;
+    if (catching_up) ShownAll();
   }
 
   void OnEnd(const absl::StatusOr<HttpResponse>& end) {
+    bool ask_anew = false;
     {
       absl::MutexLock lock(&mutex);
       stream.reset();
+      ask_anew = std::exchange(interrupted, false);
+      // It did not show that nothing is missing; a list does.
+      if (hurried && !ask_anew && !wanted.empty()) list_first = true;
+    }
+    if (absl::IsResourceExhausted(end.status())) {
+      OnOversized(end.status());
+      return;
+    }
+    if (ask_anew && !stream_error.has_value()) {
+      After(absl::ZeroDuration(), &Core::BeginWatch);
+      return;
     }
     ApiError error;
     if (stream_error.has_value()) {
@@ -316,11 +347,61 @@ struct Reflector::Core : std::enable_shared_from_this<Reflector::Core> {
     After(wait, relist ? &Core::BeginList : &Core::BeginWatch);
   }
 
+  // What the line said is lost. The list has the object, if it still exists; but where it changes
+  // all the time its next event is as long, and each list is much work for the server.
+  void OnOversized(const absl::Status& status) {
+    lost_lines = true;
+    const absl::Time now = SteadyNow();
+    if (now - oversized_at > kRarely) oversized_backoff.Reset();
+    oversized_at = now;
+    const absl::Duration wait = oversized_backoff.Next();
+    Report(What::kFailed, Annotate(status, "watch " + Name()), wait, 0);
+    After(wait, &Core::BeginList);
+  }
+
   // The server ends each watch after a while; that is no failure unless it happens at once.
   void OnCleanEnd() {
     const bool healthy = watch_progress || SteadyNow() - watch_started >= kHealthyWatch;
     if (healthy) backoff.Reset();
     After(healthy && !lost_lines ? absl::ZeroDuration() : backoff.Next(), &Core::BeginWatch);
+  }
+
+  // ---- catching up ----
+
+  void CatchUp(std::string at_least, bool few) {
+    std::shared_ptr<StreamHandle> open;
+    {
+      absl::MutexLock lock(&mutex);
+      if (stopped) return;
+      wanted = std::move(at_least);
+      list_first = few;
+      ++asked;
+      catching_up = true;
+      open = stream;
+      if (open != nullptr) interrupted = true;
+    }
+    if (open != nullptr) open->Cancel();
+  }
+
+  // Nobody waits for more than has been emitted. Tells that to the one who did.
+  bool ShownAll() {
+    {
+      absl::MutexLock lock(&mutex);
+      if (wanted.empty()) return true;
+      if (state::NewerVersion(wanted, version)) return false;
+      wanted.clear();
+      list_first = false;
+      catching_up = false;
+    }
+    Emit(Type::kBookmark,
+         api::Json::MakeObject(
+             {{"metadata", api::Json::MakeObject({{"resourceVersion", version}})}}));
+    return true;
+  }
+
+  bool TakeListFirst() {
+    absl::MutexLock lock(&mutex);
+    return std::exchange(list_first, false);
   }
 
   void CountUndecodable(absl::Status status) {
@@ -348,6 +429,8 @@ struct Reflector::Core : std::enable_shared_from_this<Reflector::Core> {
 
   // Used by one callback at a time: each step starts the next one when it is done.
   Backoff backoff;
+  Backoff oversized_backoff;
+  absl::Time oversized_at = absl::InfinitePast();
   std::string version;  // of the last event, bookmark or list
   std::string continue_token;
   bool list_open = false;   // ListBegin was emitted for the list in progress
@@ -358,8 +441,10 @@ struct Reflector::Core : std::enable_shared_from_this<Reflector::Core> {
   absl::Time watch_started;
   bool watch_progress = false;
   std::optional<ApiError> stream_error;
+  bool hurried = false;  // the watch is a short one that is to show how far it is
 
   std::atomic<bool> stopping{false};
+  std::atomic<bool> catching_up{false};  // `wanted` is not empty
   absl::Mutex mutex;
   absl::CondVar idle;
   bool stopped ABSL_GUARDED_BY(mutex) = false;
@@ -367,6 +452,10 @@ struct Reflector::Core : std::enable_shared_from_this<Reflector::Core> {
   bool stream_failed ABSL_GUARDED_BY(mutex) = false;  // an ERROR event came: close the stream
   bool bookmarks ABSL_GUARDED_BY(mutex) = false;      // one has come, on this watch or before
   std::shared_ptr<StreamHandle> stream ABSL_GUARDED_BY(mutex);
+  std::string wanted ABSL_GUARDED_BY(mutex);        // the version that CatchUp asked for
+  bool list_first ABSL_GUARDED_BY(mutex) = false;   // a list is the next step to it
+  uint64_t asked ABSL_GUARDED_BY(mutex) = 0;        // how often it did
+  bool interrupted ABSL_GUARDED_BY(mutex) = false;  // the watch is ended for that
 };
 
 Reflector::Reflector(Transport& transport, Executor& timers, Executor& delivery,
@@ -381,6 +470,8 @@ Reflector::~Reflector() {
 }
 
 void Reflector::Start() { core_->After(absl::ZeroDuration(), &Core::BeginList); }
+
+void Reflector::CatchUp(std::string version, bool few) { core_->CatchUp(std::move(version), few); }
 
 void Reflector::Stop() { core_->Stop(); }
 

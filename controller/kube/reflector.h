@@ -5,14 +5,18 @@
 // start over in the middle (its pages expired), another ListBegin comes without a ListEnd before
 // it: it replaces the unfinished one.
 // After a lost connection the watch resumes from the last version seen; after 410 everything is
-// listed again. Waits grow exponentially with jitter. A kind that the server does not serve is
-// asked for again at a slow pace. Lines that are no JSON are reported, never end the loop, and make
-// the next reconnect list again, since what they said is lost. An object with a part that cannot be
-// kept is reported by name and emitted with the rest: whoever decodes it refuses it if the part
-// matters, and knows all the same that it exists.
+// listed again, as after a line that is too long to be read. Waits grow exponentially with jitter.
+// A kind that the server does not serve is asked for again at a slow pace. Lines that are no JSON
+// are reported, never end the loop, and make the next reconnect list again, since what they said is
+// lost. An object with a part that cannot be kept is reported by name and emitted with the rest:
+// whoever decodes it refuses it if the part matters, and knows all the same that it exists.
+//
+// Bookmarks are not emitted, but one where CatchUp asks for the proof that nothing is missing: a
+// watch by itself shows how far it is about once a minute only.
 //
 // Threads: emit and report are called on the delivery executor, one at a time, and may block.
-// Sources: kubernetes.io "API concepts" (efficient detection of changes, chunked lists, bookmarks).
+// Sources: kubernetes.io "API concepts" (efficient detection of changes, chunked lists, bookmarks);
+// KEP-956 (when bookmarks are sent).
 #pragma once
 
 #include <absl/status/status.h>
@@ -83,6 +87,11 @@ class Reflector {
   Reflector& operator=(const Reflector&) = delete;
 
   void Start();
+  // Emits a kBookmark as soon as all up to that version has been emitted, and hurries: where the
+  // collection has few objects it is listed again, else the watch begins anew from where it is,
+  // for a few seconds, before the end of which the server tells how far it is; if it does not, the
+  // collection is listed. From any thread.
+  void CatchUp(std::string version, bool few);
   // Cancels what is in flight; does not wait. At most the callback in progress still runs.
   // Idempotent.
   void Stop();

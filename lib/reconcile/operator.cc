@@ -57,10 +57,12 @@ Operator::Operator(const state::Settings& settings, OperatorOptions options,
 void Operator::Step(const state::Event& event, absl::Time now) {
   if (const auto* object = std::get_if<state::ObjectEvent>(&event)) {
     OnObject(*object, now);
+    fence_.Note(*object);
+    if (awaited_ && fence_.Reached(*awaited_)) Lead(now);
   } else if (const auto* reply = std::get_if<state::Reply>(&event)) {
     OnReply(*reply, now);
   } else if (const auto* leader = std::get_if<state::LeaderChange>(&event)) {
-    OnLeader(leader->leading, now);
+    OnLeader(*leader, now);
   } else if (const auto* features = std::get_if<state::ClusterFeatures>(&event)) {
     state::Refs touched;
     world_.SetFeatures(*features, touched);
@@ -70,6 +72,7 @@ void Operator::Step(const state::Event& event, absl::Time now) {
 
 void Operator::OnObject(const state::ObjectEvent& event, absl::Time now) {
   using Type = state::ObjectEvent::Type;
+  if (event.type == Type::kBookmark) return;  // nothing has changed
   const bool single = event.type == Type::kUpsert || event.type == Type::kDelete;
   const state::Ref ref{event.kind, single ? KeyOf(event.object) : ObjectKey{}};
   std::shared_ptr<const api::Workload> before;
@@ -231,7 +234,9 @@ void Operator::OnRefused(const InFlight& write, const state::Reply& reply, absl:
   if (observer_ != nullptr) observer_->OnRefused(write.action, reply);
   const bool unanswered = reply.code == 0;
   const bool conflict = reply.code == kConflict;
-  const absl::Duration backoff = unanswered || conflict ? kConflictTime : NextBackoff(write.owner);
+  const absl::Duration asked = AskedPause(reply);
+  const absl::Duration backoff =
+      std::max(asked, unanswered || conflict ? kConflictTime : NextBackoff(write.owner));
   if (write.admission) {
     // Whether the write has happened is not certain, and a queue's order must not depend on a lost
     // answer.
@@ -242,7 +247,12 @@ void Operator::OnRefused(const InFlight& write, const state::Reply& reply, absl:
   // Decided anew; the next try of the same victim waits until what refused this one is known.
   if (write.eviction) world_.ForgetEviction(write.target.key);
   if (reply.code == kNotFound) return;  // the watch tells what became of it
-  BlockUntilNewer(write.owner, write.target, now, pause);
+  if (asked > absl::ZeroDuration()) {
+    // The object is not why, so a newer one changes nothing about it.
+    Block(write.owner, now + pause);
+  } else {
+    BlockUntilNewer(write.owner, write.target, now, pause);
+  }
   if (write.waiting == nullptr) return;
   said_at_.erase(write.target.key);
   if (!waiting_.contains(write.target.key)) SetWaiting(write.target.key, *write.waiting, now);
@@ -250,10 +260,14 @@ void Operator::OnRefused(const InFlight& write, const state::Reply& reply, absl:
 
 void Operator::BlockUntilNewer(const state::Ref& owner, const state::Ref& target, absl::Time now,
                                absl::Duration limit) {
-  blocked_[owner] = now + limit;
   unblocks_[target].insert(owner);
+  Block(owner, now + limit);
+}
+
+void Operator::Block(const state::Ref& owner, absl::Time until) {
+  blocked_[owner] = until;
   dirty_.insert(owner);
-  WakeAt(owner, now + limit);
+  WakeAt(owner, until);
 }
 
 absl::Duration Operator::NextBackoff(const state::Ref& ref) {
@@ -261,26 +275,35 @@ absl::Duration Operator::NextBackoff(const state::Ref& ref) {
   return std::min(options_.first_backoff * (1 << failures), options_.max_backoff);
 }
 
-void Operator::OnLeader(bool leading, absl::Time now) {
-  leading_ = leading;
-  if (leading) {
-    world_.RestartUsage(now);
-    world_.RestartCredits();
-    TouchAll();
-  } else {
-    for (const auto& [key, reserving] : reserving_) world_.Forget(key, now, dirty_);
-    reserving_.clear();
-    dirty_.clear();
-    held_.clear();
-    counts_.clear();
-    counts_due_.clear();
-    paced_.clear();
-    // Nobody here will write them any more.
-    for (const auto& [key, eviction] : evictions_) world_.ForgetEviction(key);
-    evictions_.clear();
-    grace_until_.clear();
-    reservations_.clear();
-  }
+void Operator::OnLeader(const state::LeaderChange& change, absl::Time now) {
+  awaited_.reset();
+  if (!change.leading) return StopLeading(now);
+  if (leading_ || fence_.Reached(change.at_least)) return Lead(now);
+  awaited_ = change.at_least;
+}
+
+void Operator::Lead(absl::Time now) {
+  awaited_.reset();
+  leading_ = true;
+  world_.RestartUsage(now);
+  world_.RestartCredits();
+  TouchAll();
+}
+
+void Operator::StopLeading(absl::Time now) {
+  leading_ = false;
+  for (const auto& [key, reserving] : reserving_) world_.Forget(key, now, dirty_);
+  reserving_.clear();
+  dirty_.clear();
+  held_.clear();
+  counts_.clear();
+  counts_due_.clear();
+  paced_.clear();
+  // Nobody here will write them any more.
+  for (const auto& [key, eviction] : evictions_) world_.ForgetEviction(key);
+  evictions_.clear();
+  grace_until_.clear();
+  reservations_.clear();
 }
 
 void Operator::TouchAll() {

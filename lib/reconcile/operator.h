@@ -12,7 +12,9 @@
 // Nothing that matters is kept here only: a new Operator over the same objects ends in the same
 // state.
 //
-// Single thread, no I/O, no clock. Only a leader writes; a follower keeps its World warm.
+// Single thread, no I/O, no clock. Only a leader writes; a follower keeps its World warm. One that
+// has become the leader decides nothing before it has seen all that its predecessor wrote, as far
+// as the LeaderChange says (state/fence.h): else it would give away anew what that had given.
 #pragma once
 
 #include <absl/container/btree_map.h>
@@ -32,6 +34,7 @@
 #include "reconcile/event_recorder.h"
 #include "reconcile/pace.h"
 #include "reconcile/reconcilers.h"
+#include "state/fence.h"
 #include "state/world.h"
 
 namespace sluice::reconcile {
@@ -113,6 +116,8 @@ class Operator {
   // For questions between two calls of Run that try things out: they leave it as it was.
   state::World& asked_world() { return world_; }
   bool leading() const { return leading_; }
+  // It has become the leader, and has not seen yet all that its predecessor wrote.
+  bool catching_up() const { return awaited_.has_value(); }
   // Nothing to do now and nothing on its way.
   bool Idle() const;
   size_t in_flight() const { return in_flight_.size(); }
@@ -196,7 +201,9 @@ class Operator {
   void ReadUnsettled(const state::Ref& ref, absl::Time now);
   // What is kept about objects of the kind that a list has shown to be gone.
   void ForgetGone(api::Kind kind, const state::Refs& touched, absl::Time now);
-  void OnLeader(bool leading, absl::Time now);
+  void OnLeader(const state::LeaderChange& change, absl::Time now);
+  void Lead(absl::Time now);
+  void StopLeading(absl::Time now);
   void TouchAll();
 
   void Admit(absl::Time now);
@@ -270,6 +277,8 @@ class Operator {
   // Keeps `owner` from being reconciled until `target` changes, at most for `limit`.
   void BlockUntilNewer(const state::Ref& owner, const state::Ref& target, absl::Time now,
                        absl::Duration limit);
+  // Keeps it from that until then.
+  void Block(const state::Ref& owner, absl::Time until);
   absl::Duration NextBackoff(const state::Ref& ref);
 
   OperatorOptions options_;
@@ -278,6 +287,8 @@ class Operator {
   state::World world_;
   EventRecorder recorder_;
   bool leading_ = false;
+  state::Fence fence_;
+  std::optional<state::Versions> awaited_;  // leads once events have shown as much
 
   state::Refs dirty_;
   state::Refs held_;  // dirty, but a write is on its way

@@ -92,7 +92,7 @@ void Operator::OnRead(const InFlight& read, const state::Reply& reply, absl::Tim
   }
   // The write may still be on its way, or the answer told nothing.
   admission.pause = std::min(admission.pause * 2, kMaxReadPause);
-  admission.read_at = now + admission.pause;
+  admission.read_at = now + std::max(admission.pause, AskedPause(reply));
   if (unchanged) {
     admission.read_at = std::max(now, std::min(admission.read_at, admission.certain_from));
   }

@@ -26,7 +26,7 @@ using state::Reply;
 using state::Verb;
 
 Reply Failure(int code, std::string reason, std::string message) {
-  return {0, code, std::move(reason), std::move(message), {}};
+  return {0, code, std::move(reason), std::move(message), {}, {}};
 }
 Reply Success(int code, Json object) {
   Reply reply;

@@ -120,7 +120,7 @@ void Simulation::Boot(size_t index) {
   replica.controller->Step(api_.features(), now_);
   ListInto(replica);
   if (leader_ == static_cast<int>(index)) {
-    replica.controller->Step(state::LeaderChange{true}, now_);
+    replica.controller->Step(ElectionOf(), now_);
   }
 }
 
@@ -160,8 +160,8 @@ void Simulation::SetLeader(int replica) {
   leader_ = replica;
   if (replica < 0) return;
   Replica& next = *replicas_[static_cast<size_t>(replica)];
-  CatchUp(next);
-  next.controller->Step(state::LeaderChange{true}, now_);
+  next.controller->Step(ElectionOf(), now_);
+  if (next.controller->catching_up()) ProveCurrent(next);
   RunReplica(next);
   RestartCrashed();
 }
@@ -199,18 +199,28 @@ void Simulation::LandWrites(const Replica& replica) {
   }
 }
 
-// And the watch has brought it.
-void Simulation::CatchUp(Replica& replica) {
-  for (auto it = arrivals_.begin(); it != arrivals_.end();) {
-    const auto* event = std::get_if<Event>(&it->second.what);
-    if (event == nullptr || it->second.replica != replica.index ||
-        it->second.incarnation != replica.incarnation ||
-        !std::holds_alternative<ObjectEvent>(*event)) {
-      ++it;
-      continue;
-    }
-    replica.controller->Step(*event, now_);
-    it = arrivals_.erase(it);
+// What the shell finds out when it has got the lease.
+state::LeaderChange Simulation::ElectionOf() const {
+  state::LeaderChange change;
+  change.leading = true;
+  for (const Kind kind : state::World::RecordedKinds(options_.settings)) {
+    change.at_least[kind] = std::to_string(api_.versions());
+  }
+  return change;
+}
+
+// The shell asks the watches of these kinds to show how far they are. In order: however late a
+// watch is, the bookmark comes behind what it has yet to bring.
+void Simulation::ProveCurrent(Replica& replica) {
+  for (const Kind kind : state::World::RecordedKinds(options_.settings)) {
+    absl::Time& last = replica.watched_until.try_emplace(kind, now_).first->second;
+    last = std::max(last, now_ + options_.watch_latency);
+    Schedule(last, {replica.index,
+                    replica.incarnation,
+                    Event(ObjectEvent{ObjectEvent::Type::kBookmark, kind, EndOfList(api_)}),
+                    false,
+                    {},
+                    false});
   }
 }
 
@@ -319,6 +329,7 @@ void Simulation::Dispatch(size_t index, Action action, const FaultDecision& deci
       reply.code = decision.code;
       reply.reason = "Fault";
       reply.message = "injected";
+      reply.retry_after = decision.retry_after;
       Answer(arrival, std::move(reply), options_.request_latency + options_.reply_latency);
       return;
     }

@@ -50,6 +50,7 @@ struct FaultDecision {
   Fault fault = Fault::kNone;
   int code = 503;
   absl::Duration delay = absl::Seconds(1);
+  absl::Duration retry_after = absl::ZeroDuration();  // that kFail carries
 };
 
 struct SimulationOptions {
@@ -85,7 +86,8 @@ class Simulation {
   void Start();
   // The API server is started anew with other features; the replicas find out.
   void SetFeatures(const state::ClusterFeatures& features);
-  // Another replica takes over; -1: nobody leads.
+  // Another replica takes over, and decides once its watch has brought all that the former leader
+  // wrote; -1: nobody leads.
   void SetLeader(int replica);
   int leader() const { return leader_; }
   // The replica dies and comes back with nothing but the API objects.
@@ -150,7 +152,8 @@ class Simulation {
   void ListInto(Replica& replica);
   void RunReplica(Replica& replica);
   void LandWrites(const Replica& replica);
-  void CatchUp(Replica& replica);
+  state::LeaderChange ElectionOf() const;
+  void ProveCurrent(Replica& replica);
   void RestartCrashed();
   bool ReplicaBusy(size_t replica) const;
   bool Watched(api::Kind kind) const;

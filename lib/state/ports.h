@@ -5,6 +5,7 @@
 // recorded stream of events is a complete bug report.
 #pragma once
 
+#include <absl/container/btree_map.h>
 #include <absl/time/time.h>
 
 #include <cstdint>
@@ -21,13 +22,14 @@ namespace sluice::state {
 
 // One object from a list or a watch. A (re)list of a kind is ListBegin, an Upsert per object,
 // ListEnd: objects that were known before and did not come are gone, unless they are newer than the
-// list. The first ListEnd of a kind makes it synced.
+// list. The first ListEnd of a kind makes it synced. A Bookmark says that all that happened up to a
+// version has been told.
 struct ObjectEvent {
-  enum class Type { kListBegin, kUpsert, kDelete, kListEnd };
+  enum class Type { kListBegin, kUpsert, kDelete, kListEnd, kBookmark };
   Type type = Type::kUpsert;
   api::Kind kind = api::Kind::kWorkload;
-  // Of kListBegin: the labelSelector, if any. Of kListEnd: metadata.resourceVersion of the list;
-  // empty where that is not known.
+  // Of kListBegin: the labelSelector, if any. Of kListEnd and kBookmark: metadata.resourceVersion;
+  // of a list empty where that is not known.
   api::Json object;
   bool by_reply = false;  // the answer to a request of ours, and no part of a list that runs
 };
@@ -39,13 +41,23 @@ struct Reply {
   int code = 0;
   std::string reason;   // Status.reason of the API ("Conflict", "NotFound", ...), "" on success
   std::string message;  // human text of the failure
-  api::Json object;     // the object as stored, on success
+  // How long the API server asks to wait before the next try (Retry-After of RFC 9110); 0: it does
+  // not say.
+  absl::Duration retry_after = absl::ZeroDuration();
+  api::Json object;  // the object as stored, on success
   bool ok() const { return code >= 200 && code < 300; }
 };
+
+// A resourceVersion of the collection of each kind.
+using Versions = absl::btree_map<api::Kind, std::string>;
 
 // This process became, or is no longer, the one that writes.
 struct LeaderChange {
   bool leading = false;
+  // Of what a predecessor may have written: versions that the API server had after this process
+  // became the leader, so that they contain all of that. Nothing is decided before events have
+  // shown as much.
+  Versions at_least = {};
 };
 
 // What the API server can do beyond what every one can, as it was found out last.

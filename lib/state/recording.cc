@@ -12,11 +12,12 @@ namespace {
 
 using api::Json;
 
-constexpr std::array<std::pair<ObjectEvent::Type, const char*>, 4> kTypes = {
+constexpr std::array<std::pair<ObjectEvent::Type, const char*>, 5> kTypes = {
     {{ObjectEvent::Type::kListBegin, "listBegin"},
      {ObjectEvent::Type::kUpsert, "upsert"},
      {ObjectEvent::Type::kDelete, "delete"},
-     {ObjectEvent::Type::kListEnd, "listEnd"}}};
+     {ObjectEvent::Type::kListEnd, "listEnd"},
+     {ObjectEvent::Type::kBookmark, "bookmark"}}};
 
 Json EncodeObject(const ObjectEvent& event) {
   const auto name = std::find_if(kTypes.begin(), kTypes.end(),
@@ -50,8 +51,48 @@ Event DecodeReply(const Json& json) {
   if (const Json* code = json.Find("code")) reply.code = static_cast<int>(code->AsInt());
   reply.reason = json.GetString("reason");
   reply.message = json.GetString("message");
+  if (const Json* seconds = json.Find("retryAfterSeconds")) {
+    reply.retry_after = absl::Seconds(seconds->AsInt());
+  }
   if (const Json* object = json.Find("object")) reply.object = *object;
   return Event(std::move(reply));
+}
+
+Json EncodeReply(const Reply& reply) {
+  Json json = Json::MakeObject({{"id", static_cast<int64_t>(reply.action_id)},
+                                {"code", reply.code},
+                                {"reason", reply.reason},
+                                {"message", reply.message},
+                                {"object", reply.object}});
+  if (reply.retry_after > absl::ZeroDuration()) {
+    json.Set("retryAfterSeconds", absl::ToInt64Seconds(reply.retry_after));
+  }
+  return json;
+}
+
+Json EncodeVersions(const Versions& versions) {
+  Json list = Json::MakeArray();
+  for (const auto& [kind, version] : versions) {
+    const api::KindInfo& info = api::InfoOf(kind);
+    list.Append(Json::MakeObject(
+        {{"group", info.group}, {"kind", info.name}, {"resourceVersion", version}}));
+  }
+  return list;
+}
+
+absl::StatusOr<Event> DecodeLeader(const Json& json) {
+  LeaderChange change;
+  change.leading = json.Find("leading")->AsBool();
+  const Json* versions = json.Find("atLeast");
+  if (versions == nullptr) return Event(std::move(change));
+  for (const Json& entry : versions->AsArray()) {
+    const api::KindInfo* info = api::FindKind(entry.GetString("group"), entry.GetString("kind"));
+    if (info == nullptr) {
+      return InvalidArgument("atLeast.kind: \"{}\" is not known", entry.GetString("kind"));
+    }
+    change.at_least[info->kind] = entry.GetString("resourceVersion");
+  }
+  return Event(std::move(change));
 }
 
 Json LineAt(absl::Time time) {
@@ -72,13 +113,10 @@ std::string EncodeEvent(const Event& event, absl::Time time) {
   if (const auto* object = std::get_if<ObjectEvent>(&event)) {
     json.Set("object", EncodeObject(*object));
   } else if (const auto* reply = std::get_if<Reply>(&event)) {
-    json.Set("reply", Json::MakeObject({{"id", static_cast<int64_t>(reply->action_id)},
-                                        {"code", reply->code},
-                                        {"reason", reply->reason},
-                                        {"message", reply->message},
-                                        {"object", reply->object}}));
+    json.Set("reply", EncodeReply(*reply));
   } else if (const auto* leader = std::get_if<LeaderChange>(&event)) {
     json.Set("leading", leader->leading);
+    if (!leader->at_least.empty()) json.Set("atLeast", EncodeVersions(leader->at_least));
   } else {
     const auto& features = std::get<ClusterFeatures>(event);
     json.Set("features", Json::MakeObject({{"podGroups", features.pod_groups},
@@ -95,8 +133,8 @@ absl::StatusOr<RecordedLine> DecodeLine(const std::string& line) {
     ASSIGN_OR_RETURN(recorded.event, DecodeObject(*object));
   } else if (const Json* reply = json.Find("reply")) {
     recorded.event = DecodeReply(*reply);
-  } else if (const Json* leading = json.Find("leading")) {
-    recorded.event = LeaderChange{leading->AsBool()};
+  } else if (json.Find("leading") != nullptr) {
+    ASSIGN_OR_RETURN(recorded.event, DecodeLeader(json));
   } else if (const Json* features = json.Find("features")) {
     const Json* groups = features->Find("podGroups");
     const Json* scheduling = features->Find("jobScheduling");

@@ -148,6 +148,12 @@ std::vector<api::Kind> World::WatchedKinds(const Settings& settings) {
   return kinds;
 }
 
+std::vector<api::Kind> World::RecordedKinds(const Settings& settings) {
+  std::vector<api::Kind> kinds = {api::Kind::kWorkload, api::Kind::kCreditAccount};
+  if (settings.admission_fair_sharing) kinds.push_back(api::Kind::kLocalQueue);
+  return kinds;
+}
+
 bool World::Watches(api::Kind kind) const {
   if (kind == api::Kind::kPodGroup) return features_.pod_groups;
   return std::find(kinds_.begin(), kinds_.end(), kind) != kinds_.end();
@@ -231,6 +237,7 @@ bool World::WatchesSlicePods(const Settings& settings) {
 }
 
 std::optional<Rejection> World::Apply(const ObjectEvent& event, absl::Time now, Refs& touched) {
+  if (event.type == ObjectEvent::Type::kBookmark) return std::nullopt;
   credits_now_ = quota::FloorSecond(now);
   credits_.SetNow(now);
   if (event.kind == api::Kind::kPod) return TakePod(event, now, touched);
@@ -246,6 +253,8 @@ std::optional<Rejection> World::Apply(const ObjectEvent& event, absl::Time now, 
     case ObjectEvent::Type::kDelete:
       WithStore(*this, event.kind,
                 [&](auto& store) { rejected = Take(store, event, now, touched); });
+      break;
+    case ObjectEvent::Type::kBookmark:
       break;
   }
   return rejected;

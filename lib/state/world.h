@@ -89,7 +89,11 @@ class World {
   // NeedsNodes says so.
   static const std::vector<api::Kind>& WatchedKinds();
   static std::vector<api::Kind> WatchedKinds(const Settings& settings);
-  // One of them, or PodGroup while the API server serves it.
+  // Those in which a leader writes down what it has decided and its successor goes on from: what
+  // holds quota, the accounts of credits that limits follow, and the usage of LocalQueues where
+  // their order follows it.
+  static std::vector<api::Kind> RecordedKinds(const Settings& settings);
+  // One of the watched kinds, or PodGroup while the API server serves it.
   bool Watches(api::Kind kind) const;
   // Pods of jobs are watched: those of elastic ones with the label kueue.x-k8s.io/managed:
   // "elastic", and "checkpoint" where a job tells of its checkpoints. Whether a workload may be

@@ -477,6 +477,19 @@ TEST_CASE(
   CHECK(versions.all() == std::vector<std::string>{"17"});
 }
 
+TEST_CASE("a refusal tells how long the server asks to wait") {
+  ActionSenderOptions options;
+  options.call.max_attempts = 1;
+  SenderFixture f(
+      [](const TestRequest&, TestConnection& connection) {
+        connection.Respond(429, StatusBody(429, "TooManyRequests", "slow"), "Retry-After: 17\r\n");
+      },
+      options);
+  f.sender.Submit(Patch(1, "w"));
+  REQUIRE(f.replies.Wait(1));
+  CHECK(f.replies.all()[0].retry_after == absl::Seconds(17));
+}
+
 TEST_CASE("best-effort actions beyond the bound are dropped, others never") {
   Gate gate;
   ActionSenderOptions options;

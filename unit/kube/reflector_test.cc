@@ -29,6 +29,8 @@ std::string Describe(const state::ObjectEvent& event) {
       return "begin";
     case Type::kListEnd:
       return "end";
+    case Type::kBookmark:
+      return "up to " + event.object.GetString("metadata", "resourceVersion");
     case Type::kUpsert:
     case Type::kDelete:
       break;
@@ -43,7 +45,7 @@ using Words = std::vector<std::string>;
 struct Fixture {
   using Script = std::vector<std::function<void(const TestRequest&, TestConnection&)>>;
 
-  Fixture(Script lists_in, Script watches_in)
+  Fixture(Script lists_in, Script watches_in, TransportOptions transport = {})
       : lists(std::move(lists_in)),
         watches(std::move(watches_in)),
         server([this](const TestRequest& request, TestConnection& connection) {
@@ -59,7 +61,7 @@ struct Fixture {
             script.back()(request, connection);
           }
         }),
-        link(server) {
+        link(server, std::move(transport)) {
     options.kind = api::Kind::kPod;
     options.backoff = {.first = absl::Milliseconds(4), .cap = absl::Milliseconds(20)};
     options.absent_retry = absl::Milliseconds(10);
@@ -81,6 +83,10 @@ struct Fixture {
       if (request.Has(part)) targets.push_back(request.target);
     }
     return targets;
+  }
+  bool AwaitWatch() const {
+    for (int i = 0; i < 20000 && watch_count == 0; ++i) usleep(1000);
+    return watch_count > 0;
   }
   int CountReports(What what) const {
     int count = 0;
@@ -347,6 +353,102 @@ TEST_CASE("a receiver that waits holds the watch back, and stopping then ends it
   for (int i = 0; i < 2000 && received < 3; ++i) usleep(1000);
   usleep(20000);
   CHECK(received == 3);
+}
+
+// ---- catching up ----
+
+std::string Bookmark(int version) {
+  return EventLine("BOOKMARK",
+                   R"({"metadata":{"resourceVersion":")" + std::to_string(version) + R"("}})");
+}
+
+TEST_CASE("a small collection is listed again to show that nothing is missing") {
+  Fixture f({Answer(200, ListBody(9, Object("a", 1))), Answer(200, ListBody(30, Object("b", 20)))},
+            {Watch("", Then::kStay), Watch(EventLine("ADDED", Object("c", 31)), Then::kStay)});
+  f.Start();
+  REQUIRE(f.AwaitWatch());
+  f.reflector->CatchUp("25", true);
+  REQUIRE(f.words.Wait(8));
+  CHECK(f.words.all() ==
+        Words{"begin", "+a@1", "end", "begin", "+b@20", "end", "up to 30", "+c@31"});
+  CHECK(f.CountReports(What::kFailed) == 0);
+}
+
+TEST_CASE("a watch of a large collection begins anew for a moment to show how far it is") {
+  Fixture f({Answer(200, ListBody(9, ""))},
+            {Watch(EventLine("ADDED", Object("a", 10)), Then::kStay),
+             Watch(EventLine("ADDED", Object("b", 24)) + Bookmark(26), Then::kEnd),
+             Watch(EventLine("ADDED", Object("c", 27)) + Bookmark(28), Then::kStay)});
+  f.Start();
+  REQUIRE(f.words.Wait(3));
+  f.reflector->CatchUp("25", false);
+  REQUIRE(f.words.Wait(6));
+  CHECK(f.words.all() == Words{"begin", "end", "+a@10", "+b@24", "up to 26", "+c@27"});
+  CHECK(f.list_count == 1);
+  const auto targets = f.Targets("watch=true");
+  REQUIRE(targets.size() == 3);
+  CHECK_THAT(targets[1],
+             Catch::Contains("resourceVersion=10&") && Catch::Contains("&timeoutSeconds=3"));
+  CHECK_THAT(targets[2], Catch::Contains("resourceVersion=26&"));
+  CHECK_THAT(targets[2], !Catch::Contains("&timeoutSeconds=3&"));
+}
+
+TEST_CASE("where the watch does not show how far it is, a list does") {
+  const Then end = GENERATE(Then::kEnd, Then::kCut);
+  Fixture f({Answer(200, ListBody(9, "")), Answer(200, ListBody(30, Object("b", 20)))},
+            {Watch("", Then::kStay), Watch(EventLine("ADDED", Object("b", 20)), end),
+             Watch("", Then::kStay)});
+  f.Start();
+  REQUIRE(f.AwaitWatch());
+  f.reflector->CatchUp("25", false);
+  REQUIRE(f.words.Wait(7));
+  CHECK(f.words.all() == Words{"begin", "end", "+b@20", "begin", "+b@20", "end", "up to 30"});
+}
+
+// The question may come at any time: while a list runs that is older than what is asked for, or
+// when all that is asked for has been shown.
+TEST_CASE("what is asked for while a list runs is shown by another one") {
+  Gate asked;
+  Fixture f({[&](const TestRequest&, TestConnection& connection) {
+               asked.Wait();
+               connection.Respond(200, ListBody(9, Object("a", 1)));
+             },
+             Answer(200, ListBody(30, Object("a", 1)))},
+            {Watch("", Then::kStay)});
+  f.Start();
+  for (int i = 0; i < 20000 && f.list_count == 0; ++i) usleep(1000);
+  const std::string version = GENERATE("9", "25");
+  f.reflector->CatchUp(version, true);
+  asked.Open();
+  if (version == "9") {
+    REQUIRE(f.words.Wait(4));
+    CHECK(f.words.all() == Words{"begin", "+a@1", "end", "up to 9"});
+  } else {
+    REQUIRE(f.words.Wait(7));
+    CHECK(f.words.all() == Words{"begin", "+a@1", "end", "begin", "+a@1", "end", "up to 30"});
+  }
+}
+
+TEST_CASE("a watch with a line that is too long is ended, and everything is listed again") {
+  TransportOptions limited;
+  limited.max_line_bytes = 300;
+  const std::string huge = R"({"metadata":{"name":"b","resourceVersion":"10"},"pad":")" +
+                           std::string(5000, 'x') + R"("})";
+  Fixture f({Answer(200, ListBody(9, Object("a", 1))),
+             Answer(200, ListBody(12, Object("a", 1) + "," + huge))},
+            {Watch(EventLine("ADDED", huge), Then::kStay),
+             Watch(EventLine("ADDED", Object("c", 13)), Then::kStay)},
+            limited);
+  f.Start();
+  REQUIRE(f.words.Wait(8));
+  CHECK(f.words.all() == Words{"begin", "+a@1", "end", "begin", "+a@1", "+b@10", "end", "+c@13"});
+  REQUIRE(f.CountReports(What::kFailed) == 1);
+  for (const ReflectorReport& report : f.reports.all()) {
+    if (report.what != What::kFailed) continue;
+    CHECK_THAT(std::string(report.status.message()),
+               Catch::StartsWith("watch pods: ") &&
+                   Catch::Contains("a line of the stream has more than 300 bytes"));
+  }
 }
 
 TEST_CASE("nothing is emitted once the reflector is destroyed") {

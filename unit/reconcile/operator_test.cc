@@ -98,6 +98,75 @@ TEST_CASE("A follower writes nothing and keeps its World warm") {
   CHECK(f.sink.Of(Kind::kWorkload).size() == 1);
 }
 
+// What the predecessor wrote last is not known yet.
+TEST_CASE("A new leader decides nothing before it has seen what its predecessor wrote") {
+  Fixture f(false);
+  f.Pending("a", "3");
+  const auto bookmark = [&](Kind kind, const char* version) {
+    f.controller.Step(
+        ObjectEvent{
+            Type::kBookmark, kind,
+            Json::MakeObject({{"metadata", Json::MakeObject({{"resourceVersion", version}})}})},
+        f.now);
+    f.controller.Run(f.now);
+  };
+  f.controller.Step(
+      state::LeaderChange{true, {{Kind::kWorkload, "20"}, {Kind::kCreditAccount, "20"}}}, f.now);
+  f.controller.Run(f.now);
+  CHECK(f.controller.catching_up());
+  bookmark(Kind::kWorkload, "19");
+  bookmark(Kind::kCreditAccount, "21");
+  CHECK_FALSE(f.controller.leading());
+  CHECK(f.controller.NextDue(f.now) == absl::InfiniteFuture());
+  // The predecessor has given the quota to this one.
+  f.controller.Step(ObjectEvent{Type::kUpsert, Kind::kWorkload,
+                                api::Encode(build::Workload("b")
+                                                .Queue("q")
+                                                .Request("cpu", "3")
+                                                .Reserved("cq", "default")
+                                                .ResourceVersion("18")
+                                                .Get())},
+                    f.now);
+  CHECK(f.sink.actions.empty());
+  SECTION("a bookmark shows that there is no more") { bookmark(Kind::kWorkload, "20"); }
+  SECTION("a list does") {
+    f.controller.Step(ObjectEvent{Type::kListBegin, Kind::kWorkload, {}}, f.now);
+    for (const char* name : {"a", "b"}) {
+      f.controller.Step(
+          ObjectEvent{Type::kUpsert, Kind::kWorkload,
+                      api::Encode(*f.controller.world().workloads().Find({"ns", name}))},
+          f.now);
+    }
+    CHECK(f.controller.catching_up());
+    f.controller.Step(
+        ObjectEvent{
+            Type::kListEnd, Kind::kWorkload,
+            Json::MakeObject({{"metadata", Json::MakeObject({{"resourceVersion", "25"}})}})},
+        f.now);
+    f.controller.Run(f.now);
+  }
+  CHECK(f.controller.leading());
+  CHECK_FALSE(f.controller.catching_up());
+  CHECK_FALSE(f.sink.actions.empty());
+  CHECK_FALSE(f.controller.world().IsAssumed({"ns", "a"}));
+}
+
+TEST_CASE("A leader that has seen as much already decides at once, a follower never") {
+  Fixture f(false);
+  f.Pending("a", "3");  // version 1
+  f.controller.Step(state::LeaderChange{true, {{Kind::kWorkload, "1"}}}, f.now);
+  CHECK(f.controller.leading());
+  f.controller.Step(state::LeaderChange{false}, f.now);
+  f.controller.Step(state::LeaderChange{true, {{Kind::kWorkload, "7"}}}, f.now);
+  f.controller.Step(state::LeaderChange{false}, f.now);
+  f.controller.Step(
+      ObjectEvent{Type::kBookmark, Kind::kWorkload,
+                  Json::MakeObject({{"metadata", Json::MakeObject({{"resourceVersion", "9"}})}})},
+      f.now);
+  CHECK_FALSE(f.controller.leading());
+  CHECK_FALSE(f.controller.catching_up());
+}
+
 TEST_CASE("One write carries reservation and admission where no check waits") {
   Fixture f;
   f.Pending("a", "1");

@@ -227,8 +227,12 @@ TEST_CASE("Objects may come in any order") {
 TEST_CASE("Recorded events come back as they were") {
   const Event events[] = {
       ObjectEvent{Type::kUpsert, Kind::kWorkload, api::Encode(build::Workload("a").Get())},
-      ObjectEvent{Type::kListBegin, Kind::kJob, {}}, LeaderChange{true},
-      Reply{7, 409, "Conflict", "text", {}}};
+      ObjectEvent{Type::kListBegin, Kind::kJob, {}},
+      ObjectEvent{Type::kBookmark, Kind::kJob, {}},
+      LeaderChange{true},
+      LeaderChange{true, {{Kind::kWorkload, "17"}, {Kind::kCreditAccount, "18"}}},
+      Reply{7, 409, "Conflict", "text", {}, {}},
+      Reply{7, 429, "TooManyRequests", "text", absl::Seconds(9), {}}};
   for (const Event& event : events) {
     const std::string line = EncodeEvent(event, build::At(1.5));
     CHECK(line.find('\n') == std::string::npos);
