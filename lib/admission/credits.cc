@@ -26,17 +26,52 @@ std::optional<absl::Time> KnownUntil(const Snapshot& snapshot, const api::Worklo
   return ProtectionIn(pending->message);
 }
 
-// The policy that governs a workload which was told so before; "" for others.
+// With it a node whose account counts would use more than its standing entitlement: with fair
+// sharing each side of the tournament has one that counts, else its ClusterQueue has.
+bool GoesBeyond(const Snapshot& snapshot, const quota::Node& queue,
+                const queueing::WorkloadInfo& info) {
+  const bool all = snapshot.options.fair_sharing.has_value();
+  for (const quota::Node* node = &queue; node != nullptr; node = all ? node->parent() : nullptr) {
+    const auto* terms = snapshot.credits->Of(*node);
+    if (terms == nullptr) continue;
+    quota::CreditStanding::Picos wanted = 0;
+    for (const queueing::PodSetRequests& pod_set : info.requests) {
+      wanted += terms->policy->weights->Weigh(pod_set.total);
+    }
+    if (snapshot.credits->UsageOf(*node, *terms) + wanted > terms->standing) return true;
+  }
+  return false;
+}
+
+// A ClusterQueue below the node, other than `queue`, that the policy governs and that borrows what
+// the policy counts: nobody else can have got room by credits.
+bool OthersBorrow(const Snapshot& snapshot, const quota::Node& below, const quota::Node& queue,
+                  const quota::CreditPolicyTerms& policy) {
+  for (const quota::Node* child : below.queues()) {
+    if (child == &queue) continue;
+    const auto* terms = snapshot.credits->Of(*child);
+    if (terms == nullptr || terms->policy != &policy) continue;
+    if (snapshot.credits->UsageOf(*child, *terms) > terms->entitlement) return true;
+  }
+  return std::any_of(below.cohorts().begin(), below.cohorts().end(), [&](const quota::Node* child) {
+    return OthersBorrow(snapshot, *child, queue, policy);
+  });
+}
+
+// The policy that governs a workload which was told so before, as long as it is true; "" for
+// others.
 std::string SaysBehind(const Snapshot& snapshot, const queueing::WorkloadInfo& info) {
   const api::Condition* told =
       api::FindCondition(info.workload->status.conditions, api::kQuotaReserved);
   const quota::Node* queue = snapshot.tree.FindQueue(info.cluster_queue);
   if (told == nullptr || told->status != api::ConditionStatus::kFalse || queue == nullptr ||
-      told->message.find(kBehind) == std::string::npos) {
+      told->message.find(kBehind) == std::string::npos || !quota::Tree::Sound(*queue)) {
     return "";
   }
   const auto* terms = snapshot.credits->Of(*queue);
-  return terms == nullptr ? "" : terms->policy->name;
+  const bool holds = terms != nullptr && GoesBeyond(snapshot, *queue, info) &&
+                     OthersBorrow(snapshot, queue->Root(), *queue, *terms->policy);
+  return holds ? terms->policy->name : "";
 }
 
 }  // namespace

@@ -25,7 +25,8 @@ void OrderByCredits(const Snapshot& snapshot, std::vector<Entry*>& sorted);
 
 // Others of the cycle came first by their credits, and the workload no longer fitted: noted in
 // `behind`, by workload with the CreditPolicy. Looked at again, then or later, it lacks nothing but
-// the quota that they got; that this was by their credits is what its decision tells.
+// the quota that they got; that this was by their credits is what its decision tells, until it is
+// within its standing entitlement itself or nobody else below the policy uses more than its own.
 void TellOfCredits(const Snapshot& snapshot, absl::btree_map<ObjectKey, std::string>& behind,
                    Decision& decision);
 // The end of the message of such a workload.

@@ -355,7 +355,9 @@ class Explainer {
         AddTrialWakeUps();
         break;
       case Verdict::kProtected:
-        Wake(WakeUp::Kind::kOther, "credits no longer protect what it would reclaim");
+        Wake(WakeUp::Kind::kOther,
+             "credits no longer protect what it would reclaim, at the latest at " +
+                 sluice::FormatTime(*tree_.verdict.protected_until));
         AddTrialWakeUps();
         break;
       case Verdict::kPreempting:

@@ -115,6 +115,8 @@ const char* ProtectionName(Protection protection) {
       return "InactiveClusterQueue";
     case Protection::kWithinQuota:
       return "WithinQuota";
+    case Protection::kCredits:
+      return "Credits";
     case Protection::kPriority:
       return "Priority";
     case Protection::kEvictor:
@@ -137,6 +139,9 @@ const char* ProtectionText(Protection protection) {
       return "in ClusterQueues that are not active";
     case Protection::kWithinQuota:
       return "in ClusterQueues or Cohorts that use no more than their quota";
+    case Protection::kCredits:
+      return "in ClusterQueues that borrow within their standing entitlement, which credits "
+             "protect for a while";
     case Protection::kPriority:
       return "with a priority or age that the policy does not let go";
     case Protection::kEvictor:

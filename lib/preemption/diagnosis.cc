@@ -24,13 +24,13 @@ class Diagnostician {
   Diagnosis Run() {
     Visit(search_.queue());
     if (const quota::Node& root = search_.queue().Root(); root.is_cohort()) VisitOthers(root);
-    for (const auto& [protection, group] : groups_) diagnosis_.protected_by.push_back(group);
     if (targets_ > 0) {
       diagnosis_.outcome = Diagnosis::Outcome::kFound;
       diagnosis_.targets = static_cast<int64_t>(targets_);
     } else if (diagnosis_.candidates > 0) {
       TakeAll();
     }
+    for (const auto& [protection, group] : groups_) diagnosis_.protected_by.push_back(group);
     return std::move(diagnosis_);
   }
 
@@ -60,6 +60,7 @@ class Diagnostician {
     }
     if (!search_.IsActive(queue)) return Protection::kInactiveClusterQueue;
     if (!own && WithinItsQuota(queue)) return Protection::kWithinQuota;
+    if (search_.Protected(queue)) return Protection::kCredits;
     return std::nullopt;
   }
 
@@ -93,13 +94,16 @@ class Diagnostician {
         diagnosis_.amount = SaturatingAdd(diagnosis_.amount, amount);
         continue;
       }
-      const Protection why = whole.value_or(ProtectionOf(*workload));
-      Diagnosis::Group& group = groups_[why];
-      group.protection = why;
-      ++group.workloads;
-      group.amount = SaturatingAdd(group.amount, amount);
+      Protect(whole.value_or(ProtectionOf(*workload)), amount);
     }
     if (any) queues_.push_back(&queue);
+  }
+
+  void Protect(Protection why, int64_t amount) {
+    Diagnosis::Group& group = groups_[why];
+    group.protection = why;
+    ++group.workloads;
+    group.amount = SaturatingAdd(group.amount, amount);
   }
 
   void VisitOthers(const quota::Node& cohort) {
@@ -118,6 +122,14 @@ class Diagnostician {
       for (const ReservedWorkload* workload : search_.InOrder(*queue)) {
         if (!search_.IsCandidate(*workload, search_.PolicyFor(*queue))) continue;
         if (!own && (!search_.UsesBorrowed(*queue, *workload) || WithinItsQuota(*queue))) continue;
+        // What is left may be within what its credits allow, though it was not with the others.
+        if (search_.Protected(*queue)) {
+          const int64_t amount = AmountOf(*workload);
+          --diagnosis_.candidates;
+          diagnosis_.amount = SaturatingSub(diagnosis_.amount, amount);
+          Protect(Protection::kCredits, amount);
+          continue;
+        }
         search_.Take(*queue, {workload, Reason::kInClusterQueue});
       }
     }

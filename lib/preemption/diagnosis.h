@@ -22,6 +22,7 @@ enum class Protection {
   kReclaimWithinCohortNever,  // the preemptor's ClusterQueue reclaims nothing
   kInactiveClusterQueue,
   kWithinQuota,     // its ClusterQueue, or a cohort above that, uses no more than its quota
+  kCredits,         // fair-share credits let its ClusterQueue keep what it borrowed for a while
   kPriority,        // not low enough for the policy
   kEvictor,         // the preemptor had to go for it before, and would borrow; see History
   kMinimumRuntime,  // it has not run for its declared minimum yet
