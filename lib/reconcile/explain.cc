@@ -84,18 +84,33 @@ class Explainer {
     }
     if (Is(api::kAdmitted)) return Block("Admitted", "it is admitted");
     if (Is(api::kQuotaReserved)) {
-      std::string checks;
-      for (const api::AdmissionCheckState& check : workload_.status.admission_checks) {
-        if (check.state == "Ready") continue;
-        checks += fmt::format("{}{} is {}", checks.empty() ? "" : ", ", check.name, check.state);
-      }
-      return Block("ChecksPending", "it holds quota and waits for its admission checks: " + checks,
+      return Block("ChecksPending",
+                   "it holds quota and waits for its admission checks: " + Checks(),
                    "its admission checks change");
     }
     if (!IsActive(workload_)) {
       return Block("Deactivated", admission::kDeactivatedMessage, "spec.active is true again");
     }
     return false;
+  }
+
+  // Those that are not ready, with what their controllers say: mostly these are not ours.
+  std::string Checks() const {
+    std::vector<std::string> texts;
+    for (const api::AdmissionCheckState& check : workload_.status.admission_checks) {
+      if (check.state == "Ready") continue;
+      std::string text = fmt::format("{} is {}", check.name, check.state);
+      const auto object = world_.admission_checks().Find({"", check.name});
+      if (object != nullptr && !object->spec.controller_name.empty()) {
+        text += fmt::format(" with {}", object->spec.controller_name);
+      }
+      if (!check.message.empty()) text += fmt::format(" (\"{}\")", check.message);
+      texts.push_back(std::move(text));
+    }
+    std::string text = fmt::format("{}", fmt::join(texts, ", "));
+    const auto& clusters = workload_.status.nominated_cluster_names;
+    if (clusters.empty()) return text;
+    return text + fmt::format("; clusters that may take it: {}", fmt::join(clusters, ", "));
   }
 
   bool Stopped() {
