@@ -98,6 +98,15 @@ class Tree {
   // "/<root cohort>/.../<ClusterQueue>"; only the ClusterQueue in a cycle.
   std::string PathOf(const std::string& name) const;
 
+  // Where an amount of the node is more than can be counted: the quota of its subtree, although all
+  // that it is the sum of has limits, or its usage. It counts as unlimited then. Not in the nodes
+  // above the one where that happens. In the order of the ids.
+  struct Overflow {
+    FlavorResource cell;
+    bool usage = false;
+  };
+  std::vector<Overflow> OverflowsOf(const Node& node) const;
+
   // Stops the process when a derived value differs from one computed from scratch (for tests).
   void CheckInvariants() const;
 

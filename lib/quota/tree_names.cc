@@ -120,6 +120,33 @@ std::vector<std::string> Tree::CycleOf(const std::string& name) const {
   return cycle;
 }
 
+std::vector<Tree::Overflow> Tree::OverflowsOf(const Node& node) const {
+  std::vector<Overflow> overflows;
+  if (!Sound(node)) return overflows;
+  const auto any_child = [&node](const auto& has) {
+    return std::any_of(node.cohorts_.begin(), node.cohorts_.end(), has) ||
+           std::any_of(node.queues_.begin(), node.queues_.end(), has);
+  };
+  for (const Node::Cell& own : node.cells_) {
+    const auto lends_all = [&own](const Node* child) {
+      const Node::Cell* cell = child->Find(own.id);
+      return cell != nullptr && cell->Lendable() >= kUnlimited;
+    };
+    const auto uses_too_much = [&own](const Node* child) {
+      const Node::Cell* cell = child->Find(own.id);
+      return cell != nullptr && cell->usage > kUnlimited;
+    };
+    if (own.subtree_quota == kUnlimited && own.limits.nominal != kUnlimited &&
+        !any_child(lends_all)) {
+      overflows.push_back({CellOf(own.id), false});
+    }
+    if (own.usage > kUnlimited && !any_child(uses_too_much)) {
+      overflows.push_back({CellOf(own.id), true});
+    }
+  }
+  return overflows;
+}
+
 std::vector<std::string> Tree::TreeOf(const std::string& name) const {
   const Node* node = SoundOrNull(FindQueue(name));
   if (node == nullptr || node->parent() == nullptr) return {name};

@@ -167,6 +167,36 @@ void AddBackfillNotes(const api::ClusterQueue& cluster_queue, Plan& plan) {
   }
 }
 
+constexpr int64_t kLargest = quota::kUnlimited;
+
+// Amounts of the node that cannot be counted, told on the object of that kind and name.
+void AddOverflowNotes(const state::World& world, const quota::Node& node, Note note, Plan& plan) {
+  for (const quota::Tree::Overflow& found : world.tree().OverflowsOf(node)) {
+    note.reason = "QuotaOverflow";
+    note.message = fmt::format(
+        "The {} of {} in flavor {} in {} {}{} is more than {}, the largest amount that is counted: "
+        "it counts as {}",
+        found.usage ? "usage" : "quota", found.cell.resource, found.cell.flavor,
+        node.is_cohort() ? "Cohort" : "ClusterQueue", node.name(),
+        node.is_cohort() ? " with all below it" : "",
+        QuantityOf(found.cell.resource, kLargest).ToString(),
+        found.usage ? "that much" : "unlimited");
+    plan.notes.push_back(note);
+  }
+}
+
+// Of the parent as well where that has no object, on one of its children.
+void AddOverflowNotes(const state::World& world, const quota::Node* node, const Note& note,
+                      Plan& plan) {
+  if (node == nullptr || !quota::Tree::Sound(*node)) return;
+  AddOverflowNotes(world, *node, note, plan);
+  const quota::Node* parent = node->parent();
+  if (parent == nullptr || world.cohorts().Contains({"", parent->name()})) return;
+  const bool first = parent->queues().empty() ? parent->cohorts().front() == node
+                                              : parent->queues().front() == node;
+  if (first) AddOverflowNotes(world, *parent, note, plan);
+}
+
 }  // namespace
 
 Plan ReconcileClusterQueue(const state::World& world, const ObjectKey& key, absl::Time now) {
@@ -178,6 +208,10 @@ Plan ReconcileClusterQueue(const state::World& world, const ObjectKey& key, absl
     return plan;
   }
   AddBackfillNotes(*cluster_queue, plan);
+  AddOverflowNotes(
+      world, world.tree().FindQueue(key.name),
+      {api::Kind::kClusterQueue, key, cluster_queue->metadata.uid, kAdmissionSource, true, "", ""},
+      plan);
   api::ClusterQueueStatus status = cluster_queue->status;
   SetActive(status.conditions, world.ActivityOf(key.name), cluster_queue->metadata.generation, now);
   status.flavors_reservation = FlavorUsages(cluster_queue->spec, totals.reservation);
@@ -209,6 +243,9 @@ Plan ReconcileCohort(const state::World& world, const ObjectKey& key) {
     plan.notes.push_back(std::move(note));
     return plan;
   }
+  AddOverflowNotes(world, world.tree().FindCohort(key.name),
+                   {api::Kind::kCohort, key, cohort->metadata.uid, kCohortSource, true, "", ""},
+                   plan);
   api::CohortStatus status = cohort->status;
   SetWeightedShare(world, world.tree().FindCohort(key.name), status.fair_sharing);
   if (status == cohort->status) return plan;
