@@ -291,8 +291,9 @@ Plan PlanKept(const state::World& world, const state::KeptAccount& kept,
   status.rate = "0";
   status.empty_at.reset();
   const std::string what =
-      kept.unknown
-          ? fmt::format("CreditPolicy {} finds no sound chain of parents", kept.policy)
+      kept.unknown ? fmt::format("CreditPolicy {} finds no sound chain of parents", kept.policy)
+      : kept.empty
+          ? "The Cohort has neither quota nor a ClusterQueue; its account is kept for an hour"
           : fmt::format("CreditPolicy {} does not govern it; it is kept for an hour", kept.policy);
   SetCondition(status.conditions, api::kActive,
                kept.unknown ? api::ConditionStatus::kUnknown : api::ConditionStatus::kFalse,

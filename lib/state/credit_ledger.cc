@@ -211,6 +211,13 @@ CreditLedger::LookAgain CreditLedger::Rebuild(absl::Time now) {
     for (const Node* child : root->cohorts()) Claim(*child, policy, claims);
     for (const Node* child : root->queues()) Claim(*child, policy, claims);
   }
+  // A tool that makes the only ClusterQueue of a Cohort anew takes no bank away.
+  absl::erase_if(claims, [&](const auto& claim) {
+    const auto& [node, policy] = claim;
+    const bool loses = LosesBank(*node, *policy, old);
+    if (loses) --policies_[policy->name].cohorts;
+    return loses;
+  });
   for (const auto& [node, policy] : claims) Follow(*node, *policy, old, again);
   std::sort(with_bursts_.begin(), with_bursts_.end());
   // The map stands still from here on, so that its accounts can be pointed to.

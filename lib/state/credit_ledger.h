@@ -81,6 +81,8 @@ struct KeptAccount {
   std::string account_uid;
   // Whom the policy governs cannot be told: there is no sound chain of parents.
   bool unknown = false;
+  // A Cohort that is entitled to nothing and has no ClusterQueue: governed, it would lose its bank.
+  bool empty = false;
   // As it stood when it was governed last, where no status says so yet.
   std::optional<quota::CreditAccount> settled{};
 };
@@ -186,6 +188,9 @@ class CreditLedger {
   void Sync(const quota::Node& node, GovernedNode& entry, const std::string& account);
   void Keep(const absl::btree_map<std::string, GovernedNode>& old, LookAgain& again);
   bool Unsound(const std::string& account) const;
+  bool LosesBank(const quota::Node& node, const Governing& policy,
+                 const absl::btree_map<std::string, GovernedNode>& old) const;
+  bool HasQueueBelow(const quota::Node& node) const;
   // What the account had, if it stood still until now.
   std::optional<quota::CreditTimeline::Checkpoint> StoodStill(
       const std::string& account, const api::CreditAccount& object) const;

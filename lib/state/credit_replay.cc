@@ -185,6 +185,10 @@ void CreditLedger::Keep(const absl::btree_map<std::string, GovernedNode>& old, L
     one.policy = owner->name;
     one.account_uid = object->metadata.uid;
     one.unknown = !policies_[owner->name].cohort_found || Unsound(key.name);
+    const Node* cohort = key.name.starts_with("co-") && !one.unknown
+                             ? sources_.tree->FindCohort(key.name.substr(3))
+                             : nullptr;
+    one.empty = cohort != nullptr && !HasQueueBelow(*cohort);
     const KeptAccount* before = FindKept(key.name);
     const auto governed = old.find(key.name);
     if (before != nullptr && before->account_uid == one.account_uid) {
@@ -197,6 +201,39 @@ void CreditLedger::Keep(const absl::btree_map<std::string, GovernedNode>& old, L
   }
   for (const auto& [name, before] : kept_) again.accounts.insert(name);
   kept_ = std::move(kept);
+}
+
+bool CreditLedger::HasQueueBelow(const Node& node) const {
+  std::vector<std::string> queues;
+  QueuesBelow(node, queues);
+  return std::any_of(queues.begin(), queues.end(), [&](const std::string& name) {
+    const QueueFacts facts = sources_.queue(name);
+    return facts.exists || (facts.held != nullptr && !facts.held->empty());
+  });
+}
+
+// A Cohort that is entitled to nothing can hold no credits and owe none: what it has would be gone
+// at once.
+bool CreditLedger::LosesBank(const Node& node, const Governing& policy,
+                             const absl::btree_map<std::string, GovernedNode>& old) const {
+  if (!node.is_cohort() || policy.weights->NominalOf(node) != 0 || HasQueueBelow(node)) {
+    return false;
+  }
+  const std::string name = CreditAccountName(true, node.name());
+  const auto object = sources_.accounts->Find({"", name});
+  if (object == nullptr || object->metadata.Deleting()) return false;
+  const api::OwnerReference* owner = object->metadata.Controller();
+  if (owner == nullptr || owner->uid != policy.uid) return false;
+  const KeptAccount* kept = FindKept(name);
+  if (kept != nullptr && kept->account_uid == object->metadata.uid && kept->settled.has_value()) {
+    return kept->settled->balance() != Credits();
+  }
+  const auto governed = old.find(name);
+  const bool known = governed != old.end() && governed->second.timeline.has_value() &&
+                     governed->second.account_uid == object->metadata.uid;
+  const Credits balance =
+      known ? governed->second.timeline->At(now_).balance() : CreditsIn(object->status.balance);
+  return balance != Credits();
 }
 
 // The target of the account is in, or below, a circle of Cohorts.
