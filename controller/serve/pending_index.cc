@@ -4,6 +4,7 @@
 #include <tuple>
 
 #include "api/names.h"
+#include "reconcile/explain_reason.h"
 
 namespace sluice::serve {
 
@@ -22,7 +23,7 @@ struct PendingIndex::Sortable {
   }
 };
 
-PendingItemPtr MakePendingItem(const queueing::WorkloadInfo& info) {
+PendingItemPtr MakePendingItem(const queueing::WorkloadInfo& info, const std::string& decided) {
   const api::Workload& workload = *info.workload;
   auto item = std::make_shared<PendingItem>();
   item->key = info.Key();
@@ -34,6 +35,12 @@ PendingItemPtr MakePendingItem(const queueing::WorkloadInfo& info) {
   item->priority = workload.spec.priority.value_or(0);
   item->created = workload.metadata.creation_timestamp;
   item->owners = workload.metadata.owner_references;
+  item->reason = reconcile::ReasonOfConditions(workload);
+  if (!decided.empty() && reconcile::IsOfDecision(item->reason)) item->reason = decided;
+  const api::Condition* quota = api::FindCondition(workload.status.conditions, api::kQuotaReserved);
+  if (quota != nullptr && quota->status == api::ConditionStatus::kFalse) {
+    item->sentence = quota->message;
+  }
   if (api::IsFalse(workload.status.conditions, api::kRequeued)) {
     item->listed_from = absl::InfiniteFuture();
   } else if (workload.status.requeue_state && workload.status.requeue_state->requeue_at) {

@@ -40,11 +40,16 @@ struct PendingItem {
   int32_t priority = 0;  // of the spec
   std::optional<absl::Time> created;
   std::vector<api::OwnerReference> owners;
+  // Why it waits, when it was last decided about: in one word ("" when not known) and as its
+  // condition says it.
+  std::string reason;
+  std::string sentence;
   // It is listed from then on; InfiniteFuture: when another version of it comes.
   absl::Time listed_from = absl::InfinitePast();
 };
 using PendingItemPtr = std::shared_ptr<const PendingItem>;
-PendingItemPtr MakePendingItem(const queueing::WorkloadInfo& info);
+// `decided`: the word of the last decision about it, "" where that is not known.
+PendingItemPtr MakePendingItem(const queueing::WorkloadInfo& info, const std::string& decided = "");
 
 struct PendingPosition {
   PendingItemPtr item;

@@ -3,6 +3,8 @@
 #include <utility>
 #include <vector>
 
+#include "reconcile/explain_reason.h"
+
 namespace sluice::serve {
 
 void PendingTracker::Follow(const state::Ref& ref) {
@@ -18,6 +20,18 @@ void PendingTracker::Follow(const state::Ref& ref) {
       break;
     default:
       break;
+  }
+}
+
+// Its condition says as much later, or less.
+void PendingTracker::Decided(const admission::Decision& decision) {
+  const ObjectKey key = decision.info->Key();
+  changed_.workloads.insert(key);
+  std::string reason = reconcile::ReasonOfDecision(decision.explanation);
+  if (reason.empty()) {
+    reasons_.erase(key);
+  } else {
+    reasons_.insert_or_assign(key, std::move(reason));
   }
 }
 
@@ -59,6 +73,7 @@ void PendingTracker::StopWhenIdle(absl::Time now) {
   changed_ = {};
   known_.clear();
   first_.clear();
+  reasons_.clear();
 }
 
 void PendingTracker::AddLocalQueue(const state::World& world, const ObjectKey& key,
@@ -83,10 +98,13 @@ void PendingTracker::AddWorkload(const state::World& world, const ObjectKey& key
   }
   const queueing::WorkloadInfoPtr info = world.queues().Find(key);
   if (info == nullptr) {
+    reasons_.erase(key);
     update.workloads.emplace_back(key, nullptr);
     return;
   }
-  update.workloads.emplace_back(key, MakePendingItem(*info));
+  const auto reason = reasons_.find(key);
+  update.workloads.emplace_back(
+      key, MakePendingItem(*info, reason == reasons_.end() ? "" : reason->second));
   known_[key] = {info->cluster_queue, info->local_queue};
   changed_.orders.insert(info->cluster_queue);
   changed_.usages.insert(info->local_queue);

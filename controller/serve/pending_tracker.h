@@ -32,7 +32,7 @@ class PendingTracker {
     if (following_) Follow(ref);
   }
   void OnDecision(const admission::Decision& decision) {
-    if (following_) changed_.workloads.insert(decision.info->Key());
+    if (following_) Decided(decision);
   }
   void OnRefused(const state::Action& action) {
     if (following_ && action.kind == api::Kind::kWorkload) changed_.workloads.insert(action.key);
@@ -55,6 +55,7 @@ class PendingTracker {
   };
 
   void Follow(const state::Ref& ref);
+  void Decided(const admission::Decision& decision);
   void Start(const state::World& world, PendingUpdate& update);
   void FindFirst(const state::World& world, const std::string& cluster_queue);
   void StopWhenIdle(absl::Time now);
@@ -69,6 +70,7 @@ class PendingTracker {
   Changed changed_;
   absl::btree_map<ObjectKey, std::pair<std::string, ObjectKey>> known_;  // where it was listed
   absl::btree_map<std::string, ObjectKey> first_;                        // by ClusterQueue
+  absl::btree_map<ObjectKey, std::string> reasons_;  // of those decided about since it follows
 };
 
 }  // namespace sluice::serve

@@ -103,8 +103,11 @@ void AppendItem(const PendingPosition& entry, size_t position, std::string& out)
     out += ']';
   }
   out += fmt::format(
-      R"(}},"priority":{},"localQueueName":{},"positionInClusterQueue":{},"positionInLocalQueue":{}}})",
+      R"(}},"priority":{},"localQueueName":{},"positionInClusterQueue":{},"positionInLocalQueue":{})",
       item.priority, Quoted(item.local_queue.name), position, entry.in_local_queue);
+  if (!item.reason.empty()) out += R"(,"structuredReason":)" + Quoted(item.reason);
+  if (!item.sentence.empty()) out += R"(,"sentence":)" + Quoted(item.sentence);
+  out += '}';
 }
 
 // Those of `only` alone where it is set.

@@ -87,7 +87,13 @@ Json PendingWorkloadSchema() {
            {"positionInClusterQueue",
             Typed("integer", "How many workloads of the ClusterQueue come before it.", "int32")},
            {"positionInLocalQueue",
-            Typed("integer", "How many workloads of the LocalQueue come before it.", "int32")}}));
+            Typed("integer", "How many workloads of the LocalQueue come before it.", "int32")},
+           {"structuredReason",
+            Typed("string",
+                  "Why it waits, in one word, as of the last decision about it: QuotaExceeded, "
+                  "TopologyFragmented, InsufficientCapacity, QueueStopped and others.")},
+           {"sentence",
+            Typed("string", "The same as the condition QuotaReserved of the workload says it.")}}));
 }
 
 Json TypeFields() {

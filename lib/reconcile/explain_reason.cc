@@ -1,13 +1,16 @@
 #include "reconcile/explain_reason.h"
 
+#include <absl/container/btree_map.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include <algorithm>
 #include <optional>
+#include <string_view>
 #include <utility>
 #include <vector>
 
+#include "admission/conditions.h"
 #include "admission/explain_text.h"
 #include "admission/reservation.h"
 #include "api/names.h"
@@ -40,8 +43,8 @@ std::string ReasonOfBlocker(const std::string& reason) {
   return reason;
 }
 
-bool Has(const ExplanationTree& tree, FindingKind kind) {
-  for (const flavor::PodSetAssignment& pod_set : tree.verdict.pod_sets) {
+bool Has(const Explanation& explanation, FindingKind kind) {
+  for (const flavor::PodSetAssignment& pod_set : explanation.pod_sets) {
     for (const flavor::Finding& finding : pod_set.findings) {
       if (finding.kind == kind) return true;
     }
@@ -55,33 +58,45 @@ struct Placeless {
   ExcludedNodes excluded;
 };
 
+struct NoPlace {
+  const flavor::PodSetAssignment* pod_set = nullptr;
+  const flavor::Finding* finding = nullptr;  // nullptr: there is none
+};
+
 // The first that tells how much room there is.
-std::optional<Placeless> FindPlaceless(state::World& world, const ExplanationTree& tree,
-                                       const api::Workload& workload) {
-  const flavor::PodSetAssignment* in = nullptr;
-  const flavor::Finding* of = nullptr;
-  for (const flavor::PodSetAssignment& pod_set : tree.verdict.pod_sets) {
+NoPlace FindNoPlace(const Explanation& explanation) {
+  NoPlace found;
+  for (const flavor::PodSetAssignment& pod_set : explanation.pod_sets) {
     for (const flavor::Finding& finding : pod_set.findings) {
       if (finding.kind != FindingKind::kNoPlace || finding.place == nullptr) continue;
+      const flavor::Finding* of = found.finding;
       const bool better = finding.place->kind == topology::Failure::Kind::kNoRoom &&
                           (of == nullptr || of->place->kind != finding.place->kind);
-      if (of != nullptr && !better) continue;
-      in = &pod_set;
-      of = &finding;
+      if (of == nullptr || better) found = {&pod_set, &finding};
     }
   }
-  if (of == nullptr) return std::nullopt;
-  return Placeless{of->place.get(),
-                   FindExcluded(world, workload, in->name, of->flavor, *of->place)};
+  return found;
 }
 
-// Capacity that is there but in no single domain; or else nodes that are kept out, when they would
-// have been enough; or else too few nodes.
-const char* ReasonOfFailure(const Placeless& placeless) {
-  const topology::Failure& failure = *placeless.failure;
+std::optional<Placeless> FindPlaceless(state::World& world, const ExplanationTree& tree,
+                                       const api::Workload& workload) {
+  const NoPlace found = FindNoPlace(tree.verdict);
+  if (found.finding == nullptr) return std::nullopt;
+  const flavor::Finding& of = *found.finding;
+  return Placeless{of.place.get(),
+                   FindExcluded(world, workload, found.pod_set->name, of.flavor, *of.place)};
+}
+
+// Capacity that is there but in no single domain.
+bool IsFragmented(const topology::Failure& failure) {
   const bool none = failure.kind == topology::Failure::Kind::kNoDomains;
-  if (failure.kind != topology::Failure::Kind::kNoRoom && !none) return "TopologyFragmented";
-  if (!none && failure.total >= failure.needed) return "TopologyFragmented";
+  if (failure.kind != topology::Failure::Kind::kNoRoom && !none) return true;
+  return !none && failure.total >= failure.needed;
+}
+
+// Or else nodes that are kept out, when they would have been enough; or else too few nodes.
+const char* ReasonOfFailure(const Placeless& placeless) {
+  if (IsFragmented(*placeless.failure)) return "TopologyFragmented";
   return placeless.excluded.Count() > 0 && placeless.excluded.room >= placeless.excluded.missing
              ? "NodesExcluded"
              : "InsufficientCapacity";
@@ -98,11 +113,9 @@ bool AsksForCheckpoint(const state::World& world, const ExplanationTree& tree) {
       });
 }
 
-std::string ReasonOfVerdict(const state::World& world, const ExplanationTree& tree,
-                            const std::optional<Placeless>& placeless) {
-  switch (tree.verdict.verdict) {
-    case Verdict::kFits:
-      return tree.position && tree.position->ahead > 0 ? "BehindOthers" : "WouldFit";
+// `placeless`: the word for pods that find no place; "" where they do.
+std::string ReasonOfWait(const Explanation& verdict, const std::string& placeless) {
+  switch (verdict.verdict) {
     case Verdict::kOthersNotReady:
       return "OthersNotReady";
     case Verdict::kChecksFailed:
@@ -113,30 +126,38 @@ std::string ReasonOfVerdict(const state::World& world, const ExplanationTree& tr
     case Verdict::kProtected:
       return kCreditsBehind;
     case Verdict::kPreempting:
-      if (AsksForCheckpoint(world, tree)) return "WaitingForCheckpoint";
-      break;
     case Verdict::kNoFit:
     case Verdict::kNoCandidates:
       break;
     case Verdict::kNoLongerFits:
-      if (!tree.verdict.problems.empty()) return kCreditsBehind;
-      return !tree.verdict.rivals.empty() && tree.verdict.rivals.front().places
-                 ? "InsufficientCapacity"
-                 : "QuotaExceeded";
+      if (!verdict.problems.empty()) return kCreditsBehind;
+      return !verdict.rivals.empty() && verdict.rivals.front().places ? "InsufficientCapacity"
+                                                                      : "QuotaExceeded";
     case Verdict::kPreemptionFailed:
     case Verdict::kDeferredFit:
     case Verdict::kOverlappingTargets:
       return "QuotaExceeded";
     default:
-      return admission::ReasonOf(tree.verdict);
+      return admission::ReasonOf(verdict);
   }
-  if (placeless) return ReasonOfFailure(*placeless);
-  if (tree.verdict.cause == flavor::Cause::kNoMatchingFlavor) {
-    const bool excluded =
-        Has(tree, FindingKind::kUntoleratedTaint) || Has(tree, FindingKind::kAffinityMismatch);
+  if (!placeless.empty()) return placeless;
+  if (verdict.cause == flavor::Cause::kNoMatchingFlavor) {
+    const bool excluded = Has(verdict, FindingKind::kUntoleratedTaint) ||
+                          Has(verdict, FindingKind::kAffinityMismatch);
     return excluded ? "NodesExcluded" : "NoMatchingFlavor";
   }
   return "QuotaExceeded";
+}
+
+std::string ReasonOfVerdict(const state::World& world, const ExplanationTree& tree,
+                            const std::optional<Placeless>& placeless) {
+  if (tree.verdict.verdict == Verdict::kFits) {
+    return tree.position && tree.position->ahead > 0 ? "BehindOthers" : "WouldFit";
+  }
+  if (tree.verdict.verdict == Verdict::kPreempting && AsksForCheckpoint(world, tree)) {
+    return "WaitingForCheckpoint";
+  }
+  return ReasonOfWait(tree.verdict, placeless ? ReasonOfFailure(*placeless) : "");
 }
 
 // More of one cell, where that is refused: "4 more cpu in flavor f of Cohort org". With the end of
@@ -310,6 +331,44 @@ Why WhyOf(state::World& world, const ExplanationTree& tree, const api::Workload&
   }
   if (placeless && placeless->excluded.Count() > 0) why.excluded = placeless->excluded;
   return why;
+}
+
+std::string ReasonOfDecision(const Explanation& explanation) {
+  if (explanation.verdict == Verdict::kFits) return "";
+  const NoPlace found = FindNoPlace(explanation);
+  if (found.finding == nullptr) return ReasonOfWait(explanation, "");
+  return ReasonOfWait(explanation, IsFragmented(*found.finding->place) ? "TopologyFragmented"
+                                                                       : "InsufficientCapacity");
+}
+
+std::string ReasonOfConditions(const api::Workload& workload) {
+  const api::Conditions& conditions = workload.status.conditions;
+  for (const char* type : kWaitingConditions) {
+    if (api::IsTrue(conditions, type)) return type;
+  }
+  const api::Condition* quota = api::FindCondition(conditions, api::kQuotaReserved);
+  if (quota == nullptr) return admission::kPendingEvaluation;
+  if (quota->status != api::ConditionStatus::kFalse) return "";
+  static const absl::btree_map<std::string, const char*> kReasons = {
+      {admission::kWaitingForQuota, "QuotaExceeded"},
+      {admission::kExceedsMaxQuota, "QuotaExceeded"},
+      {admission::kWaitingForPreemptedWorkloads, "QuotaExceeded"},
+      {admission::kWaitingForPodsReady, "OthersNotReady"},
+      {admission::kSuspended, "QueueStopped"},
+      {admission::kGangRefused, "GangIncomplete"},
+      {admission::kTopologyPlacementFailed, "TopologyFragmented"},
+      // Where the gate UnadmittedWorkloadsObservability is off there are fewer words.
+      {"Waiting", "OthersNotReady"},
+      {"Inadmissible", "QueueStopped"},
+      {"Pending", ""}};
+  const auto found = kReasons.find(quota->reason);
+  return found == kReasons.end() ? quota->reason : found->second;
+}
+
+bool IsOfDecision(const std::string& reason) {
+  static constexpr std::string_view kJudged[] = {"", "QuotaExceeded", "TopologyFragmented",
+                                                 "NoMatchingFlavor", admission::kPendingEvaluation};
+  return std::find(std::begin(kJudged), std::end(kJudged), reason) != std::end(kJudged);
 }
 
 void AddWhy(const Why& why, api::Json& json) {

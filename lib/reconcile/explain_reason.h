@@ -33,6 +33,15 @@ struct Why {
 Why WhyOf(state::World& world, const admission::ExplanationTree& tree,
           const api::Workload& workload);
 
+// The same word for who lists many of them, without a look at the World: of the decision about it
+// ("" where that lets it start), and as far as its conditions tell ("" where they do not). A
+// decision tells more: it knows whether pods that find no place would find one in several domains.
+// Which nodes are excluded it does not know; these count as InsufficientCapacity. O(findings).
+std::string ReasonOfDecision(const admission::Explanation& explanation);
+std::string ReasonOfConditions(const api::Workload& workload);
+// Whether the decision knows better than the conditions, which say no more than that it was judged.
+bool IsOfDecision(const std::string& reason);
+
 // Adds what an answer as data says of it: structuredReason, sentence, whatWouldHelp, excludedNodes.
 void AddWhy(const Why& why, api::Json& json);
 

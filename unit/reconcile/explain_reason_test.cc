@@ -3,6 +3,7 @@
 #include <memory>
 #include <string>
 
+#include "api/names.h"
 #include "state/world.h"
 #include "topology/failure.h"
 #include "unit/build/builders.h"
@@ -101,6 +102,41 @@ TEST_CASE("what a cycle says, as one word") {
   pod_set.findings.push_back(taint);
   flavors.verdict.pod_sets.push_back(pod_set);
   CHECK(ReasonOf(flavors) == "NodesExcluded");
+}
+
+TEST_CASE("a decision alone gives the word, but for nodes that are kept out") {
+  const auto word = [](const ExplanationTree& tree) { return ReasonOfDecision(tree.verdict); };
+  CHECK(word(Placeless(NoRoom(8, 6, 4, {}))) == "TopologyFragmented");
+  CHECK(word(Placeless(NoRoom(4, 6, 4, {}))) == "InsufficientCapacity");
+  CHECK(word(Placeless(NoRoom(4, 6, 4, {{"taint \"a=b:NoSchedule\"", 2}}))) ==
+        "InsufficientCapacity");
+  CHECK(word(Judged(Verdict::kNoFit, flavor::Cause::kWaitingForQuota)) == "QuotaExceeded");
+  CHECK(word(Judged(Verdict::kProtected)) == "CreditsBehind");
+  CHECK(word(Judged(Verdict::kPreempting)) == "QuotaExceeded");
+  CHECK(word(Judged(Verdict::kOthersNotReady)) == "OthersNotReady");
+  CHECK(word(Judged(Verdict::kFits)).empty());
+}
+
+TEST_CASE("conditions alone give the word as far as they tell") {
+  const auto word = [](const std::string& reason) {
+    return ReasonOfConditions(build::Workload("w").Condition(
+        api::kQuotaReserved, api::ConditionStatus::kFalse, reason, build::At(0)));
+  };
+  CHECK(word("WaitingForQuota") == "QuotaExceeded");
+  CHECK(word("ExceedsMaxQuota") == "QuotaExceeded");
+  CHECK(word("WaitingForPodsReady") == "OthersNotReady");
+  CHECK(word("Suspended") == "QueueStopped");
+  CHECK(word("GangRefused") == "GangIncomplete");
+  CHECK(word("CreditsBehind") == "CreditsBehind");
+  CHECK(word("Reserved") == "Reserved");
+  CHECK(word("AdmissionGated") == "AdmissionGated");
+  CHECK(word("Pending").empty());
+  CHECK(ReasonOfConditions(build::Workload("w")) == "PendingEvaluation");
+  CHECK(ReasonOfConditions(build::Workload("w").Condition(
+            "BudgetExceeded", api::ConditionStatus::kTrue, "Hard", build::At(0))) ==
+        "BudgetExceeded");
+  CHECK(IsOfDecision(word("WaitingForQuota")));
+  CHECK_FALSE(IsOfDecision(word("Suspended")));
 }
 
 TEST_CASE("every reason names what would help") {

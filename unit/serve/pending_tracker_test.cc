@@ -8,6 +8,7 @@
 #include "base/status.h"
 #include "reconcile/operator.h"
 #include "sim/api_server.h"
+#include "topology/failure.h"
 #include "unit/build/builders.h"
 #include "unit/catch.h"
 
@@ -244,6 +245,59 @@ TEST_CASE("Random: the index shows the queues as they are, whatever happens") {
     rests += random.rests();
   }
   CHECK(rests > 25);
+}
+
+// "QuotaExceeded: its sentence", of the only one that waits.
+std::string WhyListed(const Controller& controller, const std::string& cluster_queue) {
+  const auto view = controller.tracker.index()->OfClusterQueue(cluster_queue, controller.now);
+  REQUIRE(view->entries.size() == 1);
+  const PendingItem& item = *view->entries.front().item;
+  return item.reason + ": " + item.sentence;
+}
+
+TEST_CASE("who waits is listed with the reason, known before or found out since") {
+  const state::Settings settings;
+  Controller controller(settings);
+  controller.Do(state::Verb::kCreate, Kind::kClusterQueue, {"", ""},
+                Yaml(fmt::format(kClusterQueue, "cq", "BestEffortFIFO", "")));
+  controller.Do(state::Verb::kCreate, Kind::kLocalQueue, {"default", ""},
+                Yaml(fmt::format(kLocalQueue, "lq", "cq")));
+  controller.Do(state::Verb::kCreate, Kind::kWorkload, {"default", ""},
+                Yaml(fmt::format(kWorkload, "w", "lq", 0, 9)));
+  const auto settle = [&] {
+    while (controller.Step()) {
+    }
+    controller.tracker.index()->Prepare(controller.now, [] {});
+    controller.tracker.Publish(controller.world(), controller.now);
+  };
+  settle();
+  // The flavor of its queue does not exist.
+  CHECK(WhyListed(controller, "cq") == "QueueStopped: ClusterQueue cq is inactive");
+  controller.now += absl::Seconds(10);
+  controller.Do(state::Verb::kCreate, Kind::kResourceFlavor, {"", ""},
+                Yaml(R"({"apiVersion":"kueue.x-k8s.io/v1beta2","kind":"ResourceFlavor","metadata":)"
+                     R"({"name":"f"}})"));
+  settle();
+  // The condition follows when it is its turn.
+  CHECK(WhyListed(controller, "cq").starts_with("QuotaExceeded: "));
+  // A decision that says more than the condition.
+  admission::Decision decision;
+  decision.info = controller.world().queues().Find({"default", "w"});
+  decision.explanation.verdict = admission::Explanation::Verdict::kNoFit;
+  auto failure = std::make_shared<topology::Failure>();
+  failure->kind = topology::Failure::Kind::kNoRoom;
+  failure->total = failure->needed = 2;
+  flavor::Finding finding;
+  finding.kind = flavor::Finding::Kind::kNoPlace;
+  finding.place = failure;
+  decision.explanation.pod_sets.emplace_back().findings.push_back(finding);
+  controller.tracker.OnDecision(decision);
+  settle();
+  CHECK(WhyListed(controller, "cq").starts_with("TopologyFragmented: "));
+  controller.Do(state::Verb::kMergePatch, Kind::kClusterQueue, {"", "cq"},
+                Yaml(R"({"spec":{"stopPolicy":"Hold"}})"));
+  settle();
+  CHECK(WhyListed(controller, "cq").starts_with("QueueStopped: "));
 }
 
 TEST_CASE("nobody follows the queues before somebody asks") {
