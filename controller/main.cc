@@ -288,8 +288,7 @@ class Controller {
       const bool asked = questions_.Ask([=, this](state::World& world, absl::Time now) {
         if (!world.Synced()) return done(absl::UnavailableError("the queues are not known yet"));
         // A leader has just done so; on a follower nothing else does.
-        state::Refs nobodys_work;
-        if (!op_->leading()) world.PrepareCredits(now, nobodys_work);
+        if (!op_->leading()) reconcile::PrepareToAsk(world, now);
         absl::StatusOr<reconcile::WhatIf> answer =
             reconcile::AskWhatIf(world, body, cluster_queue, now, reconcile::WithForecast::kYes);
         if (!answer.ok()) return done(answer.status());

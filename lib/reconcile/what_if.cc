@@ -95,6 +95,32 @@ absl::StatusOr<api::Workload> WorkloadOf(const state::World& world, Json object,
   return workload;
 }
 
+// What counts as the victim's work: of the resources that the CreditPolicy of its ClusterQueue
+// weighs the one that weighs most, else GPUs, or CPUs where there are none.
+ResourceName ResourceThatCounts(const state::World& world, const std::string& cluster_queue,
+                                const absl::btree_map<ResourceName, int64_t>& held) {
+  const quota::Node* queue = world.tree().FindQueue(cluster_queue);
+  const auto* terms = queue == nullptr ? nullptr : world.credits().standing().Of(*queue);
+  ResourceName most;
+  quota::CreditWeights::Picos weight = 0;
+  for (const auto& [resource, amount] : held) {
+    if (terms == nullptr) break;
+    const auto one = terms->policy->weights->WeighOne(resource, amount);
+    if (one <= weight) continue;
+    weight = one;
+    most = resource;
+  }
+  if (!most.empty()) return most;
+  most = kCpu;
+  int64_t gpus = 0;
+  for (const auto& [resource, amount] : held) {
+    if (!resource.ends_with(kGpuSuffix) || amount <= gpus) continue;
+    gpus = amount;
+    most = resource;
+  }
+  return most;
+}
+
 WhatIfVictim VictimOf(const state::World& world, const std::string& name, absl::Time now) {
   WhatIfVictim victim;
   const size_t slash = name.find('/');
@@ -108,13 +134,7 @@ WhatIfVictim VictimOf(const state::World& world, const std::string& name, absl::
       held[resource] = SaturatingAdd(held[resource], AmountOf(resource, quantity));
     }
   }
-  victim.resource = kCpu;
-  for (const auto& [resource, amount] : held) {
-    const bool gpu = resource.ends_with(kGpuSuffix);
-    if (gpu && (victim.resource == kCpu || amount > held[victim.resource])) {
-      victim.resource = resource;
-    }
-  }
+  victim.resource = ResourceThatCounts(world, victim.cluster_queue, held);
   victim.amount = held[victim.resource];
   const api::Condition* admitted = api::FindCondition(workload->status.conditions, api::kAdmitted);
   if (admitted == nullptr || admitted->status != api::ConditionStatus::kTrue) return victim;
@@ -335,6 +355,12 @@ absl::Duration LostTime(const api::Workload& workload, absl::Time start, absl::T
     lost += std::max(*cost, absl::ZeroDuration());
   }
   return lost;
+}
+
+void PrepareToAsk(state::World& world, absl::Time now) {
+  state::Refs nobodys_work;
+  world.PrepareCredits(now, nobodys_work);
+  world.RestartUsage(now);
 }
 
 absl::StatusOr<WhatIf> AskWhatIf(state::World& world, const Json& object,

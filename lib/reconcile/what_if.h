@@ -3,8 +3,8 @@
 // Answered by the code that decides, from the World as it is at that moment: one assignment with
 // its searches for preemption and, where that would let it start, the next cycles with those that
 // wait (reconcile/next_cycles.h). Only usage in the quota tree is changed, through an overlay that
-// is undone before the answer is given. Credits count as they were prepared last
-// (World::PrepareCredits).
+// is undone before the answer is given. Credits and the usage of LocalQueues count as they were
+// prepared last.
 //
 // Contract: pure; the World is as before on return, but for the clock of its history, which moves
 // to `now`. InvalidArgument for an object that cannot be a workload, NotFound for a queue that does
@@ -37,8 +37,10 @@ struct WhatIfVictim {
   // What it would have to do again: since its last checkpoint as far as one is known, and the time
   // to start again.
   absl::Duration lost = absl::ZeroDuration();
-  ResourceName resource;  // GPUs of whatever vendor where it has some, else CPUs
-  int64_t amount = 0;     // of that resource, in quota units
+  // Of those that the CreditPolicy weighs the one that weighs most; else GPUs of whatever vendor
+  // where it has some, else CPUs.
+  ResourceName resource;
+  int64_t amount = 0;  // of that resource, in quota units
 };
 
 // When one that would wait could start, as far as the bounds of what runs tell.
@@ -68,6 +70,11 @@ struct WhatIf {
   int64_t unseen = 0;  // too many wait: of those before it so many were not looked at
   bool enters() const { return admitted || after_preemption; }
 };
+
+// Brings what nobody but a leader keeps up to the instant in a World that decides nothing: credits,
+// and the usage of LocalQueues, which the leader writes into their status. O(accounts +
+// LocalQueues).
+void PrepareToAsk(state::World& world, absl::Time now);
 
 // A batch/v1 Job or a Workload, or an object whose spec is one of these. `cluster_queue`: where it
 // would go; "" is where its LocalQueue points to. The forecast is that of

@@ -246,6 +246,40 @@ TEST_CASE("a World that has decided nothing names the victim that loses the leas
   CHECK(decisions[0].victims[0].workload->Key().name == "a");
 }
 
+TEST_CASE("what a victim loses is named in what the CreditPolicy of its ClusterQueue weighs") {
+  Fixture fixture;
+  api::ClusterQueue queue = build::ClusterQueue("gpus").Cohort("org").Flavor(
+      "f", {{"nvidia.com/gpu", "8"}, {"memory", "64"}});
+  queue.spec.preemption.emplace();
+  queue.spec.preemption->within_cluster_queue = "LowerPriority";
+  fixture.Add(Kind::kCohort, *api::ParseJson(R"({"metadata":{"name":"org"},"spec":{}})"));
+  fixture.Queue(queue);
+  fixture.Add(build::Workload("low")
+                  .Queue("to-gpus")
+                  .Request("nvidia.com/gpu", "8")
+                  .Request("memory", "64")
+                  .Uid("low")
+                  .Admitted("gpus", "f", At(0)));
+  const auto victim = [&] {
+    state::Refs touched;
+    fixture.asked().PrepareCredits(At(7200), touched);
+    Json workload = api::Encode<api::Workload>(
+        build::Workload("new").Queue("to-gpus").Priority(5).Request("nvidia.com/gpu", "1").Get());
+    workload.Set("apiVersion", "kueue.x-k8s.io/v1beta2");
+    workload.Set("kind", "Workload");
+    const auto answer = AskWhatIf(fixture.asked(), workload, "", At(7200));
+    REQUIRE(answer.ok());
+    REQUIRE(answer->victims.size() == 1);
+    return answer->victims[0].resource + " " + std::to_string(answer->victims[0].amount);
+  };
+  CHECK(victim() == "nvidia.com/gpu 8");
+  fixture.Add(
+      Kind::kCreditPolicy,
+      *api::ParseJson(R"({"metadata":{"name":"p","uid":"p"},"spec":{"selector":)"
+                      R"({"cohort":"org"},"resources":[{"name":"memory","weight":"1"}]}})"));
+  CHECK(victim() == "memory 64");
+}
+
 TEST_CASE("with admission checks it would hold quota and wait for them") {
   Fixture fixture;
   fixture.Add(Kind::kAdmissionCheck,
