@@ -155,6 +155,7 @@ class Controller {
     reconcile::OperatorOptions options;
     options.events.instance = EnvOr("POD_NAME", "sluice");
     op_ = std::make_unique<reconcile::Operator>(config_.settings, options, *sender_, &observer_);
+    observer_.Follow(op_->world());
     watches_.Start(*transport_);
     StartElection();
     loop::LoopHooks hooks = MakeHooks();

@@ -123,7 +123,9 @@ void ShellObserver::OnWorkload(const api::Workload* before, const api::Workload*
                           {"cause", eviction->underlying_cause},
                           {"message", evicted->message}});
   }
-  if (const auto lost = metrics::LostWorkBetween(*before, *after, now)) metrics_.Observe(*lost);
+  if (const auto lost = metrics::LostWorkBetween(*before, *after, now, WeightsFor(*before))) {
+    metrics_.Observe(*lost);
+  }
   if (const auto request = metrics::CheckpointRequestBetween(*before, *after)) {
     metrics_.Observe(*request);
   }
@@ -131,6 +133,13 @@ void ShellObserver::OnWorkload(const api::Workload* before, const api::Workload*
     metrics_.Observe(*completed);
   }
   if (turned(api::kFinished)) Finished(*after, now);
+}
+
+const quota::CreditWeights* ShellObserver::WeightsFor(const api::Workload& workload) const {
+  if (world_ == nullptr || !workload.status.admission) return nullptr;
+  const quota::Node* queue = world_->tree().FindQueue(workload.status.admission->cluster_queue);
+  const auto* terms = queue == nullptr ? nullptr : world_->credits().standing().Of(*queue);
+  return terms == nullptr ? nullptr : terms->policy->weights.get();
 }
 
 void ShellObserver::Finished(const api::Workload& workload, absl::Time now) {

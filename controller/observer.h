@@ -37,6 +37,9 @@ class ShellObserver : public reconcile::Observer {
   void OnRejected(const state::Rejection& rejection, bool first, uint64_t count) override;
   void OnRefused(const state::Action& action, const state::Reply& reply) override;
 
+  // The World of the Operator that is observed, which must outlive it: its CreditPolicies tell what
+  // lost work weighs.
+  void Follow(const state::World& world) { world_ = &world; }
   // After a batch: rebuilds and publishes what changed.
   void Publish(const reconcile::Operator& op, absl::Time now, absl::Duration work);
   std::shared_ptr<const webhook::View> webhook_view() const { return webhook_view_.Load(); }
@@ -49,10 +52,12 @@ class ShellObserver : public reconcile::Observer {
   void Finished(const api::Workload& workload, absl::Time now);
   void Created(const state::World& world, const ObjectKey& key);
   metrics::QueueLabels LabelsOf(const api::Workload& workload) const;
+  const quota::CreditWeights* WeightsFor(const api::Workload& workload) const;
 
   loop::Log log_;
   metrics::Metrics& metrics_;
   const config::Config& config_;
+  const state::World* world_ = nullptr;
   std::shared_ptr<JobIndex> jobs_ = std::make_shared<JobIndex>();
   absl::btree_set<ObjectKey> changed_jobs_;
   std::optional<serve::PendingTracker> pending_;

@@ -121,8 +121,8 @@ struct Metrics::Impl {
                                 {"name", "cluster_queue", "is_group", "replica_role"}},
                                LatencyBuckets()};
   CounterFamily lost_work{{"sluice_preemption_lost_work_resource_seconds_total",
-                           "Work lost by preemptions in GPU-seconds, or CPU-seconds of workloads "
-                           "without GPUs",
+                           "Work lost by preemptions in seconds of what the CreditPolicy weighs; "
+                           "without one in GPU-seconds, or CPU-seconds of workloads without GPUs",
                            {"cluster_queue", "replica_role"}}};
   CounterFamily evictions_avoided{{"sluice_preemption_evictions_avoided_total",
                                    "Workloads that were to be preempted and were not needed any "

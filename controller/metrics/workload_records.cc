@@ -69,7 +69,8 @@ std::optional<EvictionCompletedRecord> EvictionCompletedBetween(const api::Workl
 }
 
 std::optional<LostWorkRecord> LostWorkBetween(const api::Workload& before,
-                                              const api::Workload& after, absl::Time now) {
+                                              const api::Workload& after, absl::Time now,
+                                              const quota::CreditWeights* weights) {
   const auto preempted = [](const api::Workload& workload) {
     return api::IsTrue(workload.status.conditions, api::kPreempted);
   };
@@ -77,7 +78,7 @@ std::optional<LostWorkRecord> LostWorkBetween(const api::Workload& before,
   const auto checkpoints = preemption::CheckpointsOf(before);
   const absl::Duration lost =
       preemption::LostTime(checkpoints ? &*checkpoints : nullptr, preemption::StartOf(before), now);
-  const int64_t held = preemption::WeightedMillis(queueing::AdmittedUsage(before));
+  const int64_t held = preemption::WeightedMillis(queueing::AdmittedUsage(before), weights);
   return LostWorkRecord{before.status.admission->cluster_queue,
                         preemption::ResourceSeconds(preemption::LostWorkOf(lost, held))};
 }

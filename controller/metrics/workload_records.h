@@ -11,6 +11,7 @@
 
 #include "api/kueue_types.h"
 #include "metrics/metrics.h"
+#include "quota/credit_standing.h"
 
 namespace sluice::metrics {
 
@@ -24,9 +25,11 @@ std::optional<EvictedRecord> EvictionBetween(const api::Workload& before,
                                              const api::Workload& after, const QueueLabels& labels,
                                              absl::Time now);
 
-// It was preempted: the work since its last checkpoint (or its start) is lost.
+// It was preempted: the work since its last checkpoint (or its start) is lost, by the weights of
+// the CreditPolicy that governs its ClusterQueue (null: none does).
 std::optional<LostWorkRecord> LostWorkBetween(const api::Workload& before,
-                                              const api::Workload& after, absl::Time now);
+                                              const api::Workload& after, absl::Time now,
+                                              const quota::CreditWeights* weights = nullptr);
 
 // CheckpointRequested turned False.
 std::optional<CheckpointRequestRecord> CheckpointRequestBetween(const api::Workload& before,

@@ -112,6 +112,9 @@ TEST_CASE("a preemption loses the work since the last checkpoint") {
   CHECK(lost->resource_seconds == 95);
   CHECK_FALSE(LostWorkBetween(preempt(before), preempt(before), At(1001)));
   CHECK_FALSE(LostWorkBetween(before, before, At(1000)));
+  const quota::CreditWeights weights({{"cpu", *Quantity::Parse("2500m")}});
+  lost = LostWorkBetween(before, preempt(before), At(1000), &weights);
+  CHECK(lost->resource_seconds == 237);
 }
 
 TEST_CASE("a request for a checkpoint ends once, in one of three ways") {
