@@ -1,5 +1,6 @@
 // Choosing: the level at which the pods are kept together, and the domains of it.
 #include <algorithm>
+#include <array>
 #include <numeric>
 #include <utility>
 
@@ -118,23 +119,24 @@ std::variant<Searcher::Choice, Failure> Searcher::Choose() const {
       return failure;
     }
     if (request_->even && request_->unconstrained) return ChooseAll();
-    const int32_t top = FirstByLeader(level, false);
-    const bool top_fits = At(level, top).slices_l >= needed() && At(level, top).leader >= leaders();
+    int32_t top = -1;
     int32_t chosen = -1;
-    if (request_->even) {
+    if (request_->even || !best_fit()) {
       chosen = FirstByLeader(level, true);
-    } else if (best_fit()) {
-      if (top_fits) {
+    } else {
+      top = FirstByLeader(level, false);
+      if (At(level, top).slices_l >= needed() && At(level, top).leader >= leaders()) {
         chosen = Tightest(level, top);
       } else if (request_->required && options_.preferred_affinity) {
         const int32_t next = FirstByLeader(level, true);
         if (next >= 0) chosen = Tightest(level, next);
       }
-    } else {
-      chosen = FirstByLeader(level, true);
     }
     if (chosen >= 0) return Choice{level, {chosen}};
-    if (request_->required) return NoRoom(level, At(level, top).slices);
+    if (request_->required) {
+      if (top < 0) top = FirstByLeader(level, false);
+      return NoRoom(level, At(level, top).slices);
+    }
     if (request_->even && level == 0) return ChooseAll();
     if (request_->unconstrained || level == 0) {
       Choice choice{level, {}};
@@ -164,7 +166,50 @@ std::variant<Searcher::Choice, Failure> Searcher::ChooseAll() const {
   return choice;
 }
 
+// What SpreadOver chooses where the domains with the least room come first and nothing but their
+// room and their place tells them apart, without putting all of them in order. False: it is not so,
+// or they are not enough.
+bool Searcher::TakeSmallest(size_t level, List& chosen) const {
+  constexpr size_t kMostRoom = 256;
+  const SearchRequest& request = *request_;
+  const bool scored = options_.preferred_affinity && !mask_->score.empty();
+  if (leaders() > 0 || best_fit() || scored || request.slice_size != 1 || !request.inner.empty()) {
+    return false;
+  }
+  std::array<int64_t, kMostRoom> domains{};  // how many have so much room
+  for (const State& state : (*states_)[level]) {
+    if (state.slices >= static_cast<int64_t>(kMostRoom)) return false;
+    if (state.slices > 0) ++domains[static_cast<size_t>(state.slices)];
+  }
+  int64_t remaining = needed();
+  int64_t last = 1;  // room of the last ones that are needed
+  for (;; ++last) {
+    if (last == static_cast<int64_t>(kMostRoom)) return false;
+    const int64_t room = last * domains[static_cast<size_t>(last)];
+    if (room >= remaining) break;
+    remaining -= room;
+  }
+  int64_t smaller = 0;
+  for (int64_t room = 1; room < last; ++room) smaller += domains[static_cast<size_t>(room)];
+  int64_t of_last = (remaining + last - 1) / last;
+  List lasts;
+  for (int32_t at = 0; smaller + of_last > 0 && at < Domains(level); ++at) {
+    const int64_t room = At(level, at).slices;
+    if (room > 0 && room < last) {
+      chosen.push_back(at);
+      --smaller;
+    } else if (room == last && of_last > 0) {
+      lasts.push_back(at);
+      --of_last;
+    }
+  }
+  SortPlain(level, chosen);
+  chosen.insert(chosen.end(), lasts.begin(), lasts.end());
+  return true;
+}
+
 std::optional<Failure> Searcher::SpreadOver(size_t level, Choice& choice) const {
+  if (TakeSmallest(level, choice.domains)) return std::nullopt;
   List list;
   for (int32_t at = 0; at < Domains(level); ++at) {
     if (At(level, at).slices > 0 || At(level, at).leader > 0) list.push_back(at);

@@ -305,4 +305,22 @@ void Searcher::Count() {
   }
 }
 
+int64_t Searcher::Room(const SearchRequest& request) {
+  static const Assumed kNothing;
+  request_ = &request;
+  assumed_ = &kNothing;
+  SLUICE_CHECK(CanKeep(), "flavor {}: room by counts that cannot be kept", request.tree->name());
+  Count();
+  int64_t room = 0;
+  if (!request.required || (request.even && request.unconstrained)) {
+    // Whatever level they are put on, all of it together is what the top holds.
+    for (const State& state : (*states_)[0]) room += state.slices;
+    return room;
+  }
+  for (const State& state : (*states_)[request.level]) {
+    if (state.leader >= leaders()) room = std::max(room, state.slices_l);
+  }
+  return room;
+}
+
 }  // namespace sluice::topology

@@ -133,7 +133,10 @@ std::variant<Found, Failure> Searcher::Descend(size_t level, std::vector<Given> 
     if (leaf.leader) found.leader = leaf.domain;
     placed += leaf.pods;
   }
-  std::sort(found.workers.begin(), found.workers.end());
+  // Mostly they are.
+  if (!std::is_sorted(found.workers.begin(), found.workers.end())) {
+    std::sort(found.workers.begin(), found.workers.end());
+  }
   const bool complete = placed == needed() * request_->slice_size;
   if (!complete || (leaders() > 0) != (found.leader >= 0)) return Incomplete(placed);
   return found;

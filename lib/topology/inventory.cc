@@ -5,18 +5,10 @@
 #include <algorithm>
 
 #include "base/check.h"
+#include "topology/amounts.h"
 #include "topology/search.h"
 
 namespace sluice::topology {
-namespace {
-
-// Far above any machine, and low enough that sums over a cluster stay within 64 bits.
-constexpr int64_t kMostAmount = int64_t{1} << 52;
-
-int64_t Bounded(int64_t amount) { return std::clamp(amount, -kMostAmount, kMostAmount); }
-
-}  // namespace
-
 // ---- names ----
 
 uint32_t Inventory::InternResource(const ResourceName& name) {

@@ -1,5 +1,6 @@
 #include "topology/placer.h"
 
+#include <absl/container/btree_map.h>
 #include <absl/strings/str_join.h>
 
 #include <algorithm>
@@ -114,8 +115,15 @@ Assignment Merge(const Tree& tree, const Assignment& a, const Assignment& b) {
   return merged;
 }
 
+Options Placer::WithoutMaintenance(Options options) {
+  options.exclude_maintenance = false;
+  return options;
+}
+
 Placer::Placer(const Inventory& inventory)
-    : inventory_(inventory), searcher_(inventory.options()) {}
+    : inventory_(inventory),
+      searcher_(inventory.options()),
+      counter_(WithoutMaintenance(inventory.options())) {}
 
 std::string Placer::RequestedLevel(const TopologyRequest& request, const Flavor& flavor) {
   return LevelOf(request, flavor);
@@ -166,16 +174,33 @@ void Placer::Assume(const Tree& tree, const PodSetRequest& pod_set, const Assign
 
 // The same for all that follows.
 void Placer::Book(const Tree& tree, const PodSetRequest& pod_set, const Assignment& assignment) {
-  const WorkloadUsage usage = {{tree.name(), pod_set.per_pod, assignment}};
-  for (LeafUsage& leaf : inventory_.Resolve(usage)) {
-    auto known = std::find_if(assumed_.begin(), assumed_.end(),
-                              [&](const LeafUsage& other) { return other.record == leaf.record; });
-    if (known == assumed_.end()) {
+  Book(inventory_.Resolve({{tree.name(), pod_set.per_pod, assignment}}));
+}
+
+void Placer::Book(std::vector<LeafUsage> leaves) {
+  absl::btree_map<const UsageRecord*, size_t> known;
+  for (size_t i = 0; i < assumed_.size(); ++i) known.emplace(assumed_[i].record, i);
+  for (LeafUsage& leaf : leaves) {
+    const auto [place, added] = known.emplace(leaf.record, assumed_.size());
+    if (added) {
       assumed_.push_back(std::move(leaf));
     } else {
-      known->amounts.insert(known->amounts.end(), leaf.amounts.begin(), leaf.amounts.end());
+      auto& amounts = assumed_[place->second].amounts;
+      amounts.insert(amounts.end(), leaf.amounts.begin(), leaf.amounts.end());
     }
   }
+}
+
+// Each once, in the order of the names.
+std::vector<const FlavorName*> Placer::FlavorsOf(const WorkloadRequest& request) {
+  std::vector<const FlavorName*> flavors;
+  flavors.reserve(request.pod_sets.size());
+  for (const PodSetRequest& pod_set : request.pod_sets) flavors.push_back(&pod_set.flavor);
+  std::sort(flavors.begin(), flavors.end(), [](const auto* a, const auto* b) { return *a < *b; });
+  flavors.erase(std::unique(flavors.begin(), flavors.end(),
+                            [](const auto* a, const auto* b) { return *a == *b; }),
+                flavors.end());
+  return flavors;
 }
 
 std::vector<Placer::Group> Placer::GroupsOf(const WorkloadRequest& request,
@@ -219,17 +244,12 @@ WorkloadPlacement Placer::PlaceAll(const WorkloadRequest& request, bool empty) {
   empty_ = empty;
   assumed_.clear();
   WorkloadPlacement placement;
-  std::vector<const FlavorName*> flavors;
   placement.pod_sets.reserve(request.pod_sets.size());
   for (const PodSetRequest& pod_set : request.pod_sets) {
     placement.pod_sets.push_back({pod_set.name, pod_set.flavor, std::nullopt, std::nullopt});
-    flavors.push_back(&pod_set.flavor);
   }
-  std::sort(flavors.begin(), flavors.end(), [](const auto* a, const auto* b) { return *a < *b; });
-  const auto end = std::unique(flavors.begin(), flavors.end(),
-                               [](const auto* a, const auto* b) { return *a == *b; });
   // What is assumed is kept by usage record, which only flavors that share hosts have in common.
-  for (auto flavor = flavors.begin(); flavor != end; ++flavor) PlaceFlavor(**flavor, placement);
+  for (const FlavorName* flavor : FlavorsOf(request)) PlaceFlavor(*flavor, placement);
   request_ = nullptr;
   return placement;
 }

@@ -65,6 +65,22 @@ class Placer {
   // Place(request).fits(), for less.
   bool Fits(const WorkloadRequest& request);
 
+  // ---- for who asks the same of many states of the inventory ----
+  // What is searched for of the request, in parts: each pod set, or workers with their leader. They
+  // point into the request, and hold until a flavor changes.
+  struct Parts {
+    std::vector<SearchRequest> searches;
+    // Counting tells of all of it. Else some are left out, or nodes that are planned for
+    // maintenance are counted as if they were not.
+    bool all = true;
+  };
+  Parts PartsOf(const WorkloadRequest& request);
+  // There is no place for the request where a part asks for more slices (count / slice_size) than
+  // that.
+  int64_t RoomFor(const SearchRequest& part) { return counter_.Room(part); }
+  // What Place(request) would take on the leaves, for less; nothing where it does not fit.
+  std::optional<std::vector<LeafUsage>> TakeOf(const WorkloadRequest& request);
+
   // The check before an assignment is acted on: each domain is there, takes the pods of the pod set
   // and has room for those beyond `held` (what the workload already has there). Pod sets that share
   // a domain must be booked one after the other by the caller.
@@ -90,6 +106,7 @@ class Placer {
     Assignment leader;
   };
 
+  static std::vector<const FlavorName*> FlavorsOf(const WorkloadRequest& request);
   static std::vector<Group> GroupsOf(const WorkloadRequest& request, const FlavorName& flavor);
   WorkloadPlacement PlaceAll(const WorkloadRequest& request, bool empty);
   void PlaceFlavor(const FlavorName& flavor, WorkloadPlacement& placement);
@@ -100,13 +117,18 @@ class Placer {
   GroupResult Resize(const Tree& tree, const PodSetRequest& workers, const PodSetRequest* leader);
   std::optional<Failure> Prepare(const Tree& tree, const PodSetRequest& workers,
                                  const PodSetRequest* leader, SearchRequest& search) const;
+  static Options WithoutMaintenance(Options options);
   GroupResult RunSearch(const SearchRequest& search);
   Needs NeedsOf(const Requests& per_pod) const;
   void Assume(const Tree& tree, const PodSetRequest& pod_set, const Assignment& assignment);
   void Book(const Tree& tree, const PodSetRequest& pod_set, const Assignment& assignment);
+  void Book(std::vector<LeafUsage> leaves);
+  bool TakeGroup(const Tree& tree, const Group& group, bool last, std::vector<LeafUsage>& taken);
+  decltype(LeafUsage::amounts) AmountsOf(const Requests& per_pod) const;
 
   const Inventory& inventory_;
   Searcher searcher_;
+  Searcher counter_;  // without a look at maintenance, so that its counts can be kept
   const WorkloadRequest* request_ = nullptr;
   bool empty_ = false;  // simulate_empty
   bool brief_ = false;  // for the time of Fits

@@ -60,6 +60,9 @@ class Searcher {
  public:
   explicit Searcher(const Options& options) : options_(options) {}
   std::variant<Found, Failure> Run(const SearchRequest& request, const Assumed& assumed);
+  // For how many slices there is room at most, where the request has them: Run finds no places for
+  // more than that. Not for one that is confined, or by a Searcher that looks at maintenance.
+  int64_t Room(const SearchRequest& request);
   // Stops the process when counts that are kept with the tree differ from new ones.
   static void CheckKept(const Tree& tree, const Options& options);
 
@@ -115,6 +118,7 @@ class Searcher {
   int32_t FirstByLeader(size_t level, bool fitting) const;
   int32_t Tightest(size_t level, int32_t top) const;
   std::optional<Failure> SpreadOver(size_t level, Choice& choice) const;
+  bool TakeSmallest(size_t level, List& chosen) const;
   size_t TightestInRest(size_t level, std::span<const int32_t> rest, int64_t amount, int leaders,
                         const Hand& hand) const;
   void LeaderFirst(size_t level, List& list, int64_t amount, int leaders, const Hand& hand) const;
