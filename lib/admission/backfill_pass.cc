@@ -158,65 +158,70 @@ void BackfillPass::ListPlaces() {
     }
   }
   for (const absl::Time at : nodes_->Endings()) profile_.AddInstant(at);
+  search_.emplace(*snapshot_.topology, *nodes_);
 }
 
 absl::Duration BackfillPass::BoundFrom(const Item& item) const {
   return queueing::BoundOf(*item.info->workload).value_or(absl::InfiniteDuration());
 }
 
-std::optional<topology::WorkloadUsage> BackfillPass::PlaceOf(const Item& item, size_t option) {
-  ++looks_;
-  return nominator_.PlaceOf(*item.info, (*item.options)[option]);
+BackfillPass::Wish& BackfillPass::WishOf(const Item& item, size_t option) {
+  const auto [known, added] = wishes_.insert({WishKey{item.options, option}, {}});
+  Wish& wish = known->second;
+  if (!added) return wish;
+  auto request = nominator_.PlacesAskedBy(*item.info, (*item.options)[option]);
+  wish.possible = request.has_value();
+  if (!wish.possible || request->pod_sets.empty()) return wish;
+  wish.question = &search_->Prepare(*std::move(request));
+  wish.not_before = search_->NotBefore(*wish.question);
+  return wish;
 }
 
-// When there are places for the option if nothing is reserved: the more has ended, the more there
-// are. InfiniteFuture: never, by the bounds of what runs.
-absl::Time BackfillPass::FirstPlace(const Item& item, size_t option) {
-  const auto [known, added] =
-      not_before_.insert({Ask{item.options, option, absl::ZeroDuration()}, absl::InfiniteFuture()});
-  if (!added) return known->second;
-  std::vector<absl::Time> times = nodes_->Endings();
-  times.insert(times.begin(), absl::InfinitePast());
-  const auto fits = [&](absl::Time at) {
-    const auto look = nodes_->LookWithoutReservations(at);
-    return PlaceOf(item, option).has_value();
-  };
-  if (!fits(times.back())) return known->second;
-  const auto first = std::partition_point(times.begin(), times.end() - 1,
-                                          [&](absl::Time at) { return !fits(at); });
-  return known->second = *first;
-}
-
-// Each step from there on is tried; after some that were in vain fewer and fewer of them, so that
-// one workload never costs many looks.
+// Each step from there on is tried. Where counting does not tell, after some that were in vain
+// fewer and fewer of them are, so that one workload never costs many looks.
 std::optional<BackfillPass::Start> BackfillPass::FindPlace(const Plan& plan, const Item& item,
                                                            size_t option, size_t before) {
   constexpr size_t kEachStep = 16;
   const absl::Duration bound = BoundFrom(item);
-  absl::Time& not_before =
-      not_before_.insert({Ask{item.options, option, bound}, FirstPlace(item, option)})
-          .first->second;
-  if (not_before == absl::InfiniteFuture()) return std::nullopt;
+  Wish& wish = WishOf(item, option);
+  if (!wish.possible || wish.not_before == absl::InfiniteFuture()) return std::nullopt;
+  std::optional<BackfillProfile::Fit> fit;  // by quota, the first one that is not before `step`
   size_t stride = 1;
-  size_t step = std::max<size_t>(1, profile_.StepAt(not_before));
-  for (size_t looks = 0; step < before; ++looks) {
-    const auto fit = profile_.EarliestFit(*plan.queue, {item.requests[option]}, bound, step);
-    if (!fit || fit->step >= before) return std::nullopt;
-    const absl::Time from = profile_.TimeOf(fit->step);
-    const auto look = nodes_->LookAt(from, from + bound);
-    if (auto places = PlaceOf(item, option)) {
-      if (stride == 1) not_before = from;
-      return Start{{fit->step, option, fit->at}, *std::move(places)};
+  size_t in_vain = 0;
+  for (size_t step = std::max<size_t>(1, profile_.StepAt(wish.not_before)); step < before;) {
+    const absl::Time from = profile_.TimeOf(step);
+    if (wish.question != nullptr && search_->RuledOut(*wish.question, from, from + bound)) {
+      ++step;
+      continue;
     }
-    if (looks >= kEachStep) stride *= 2;
-    step = fit->step + stride;
+    if (!fit || fit->step < step) {
+      fit = profile_.EarliestFit(*plan.queue, {item.requests[option]}, bound, step);
+    }
+    if (!fit || fit->step >= before) return std::nullopt;
+    if (fit->step > step) {
+      step = fit->step;
+      continue;
+    }
+    fit->option = option;
+    if (wish.question == nullptr) return Start{*fit, {}};
+    const size_t asked = search_->asked();
+    if (auto taken = search_->Look(*wish.question, from, from + bound)) {
+      if (stride == 1) wish.not_before = from;
+      return Start{*fit, *std::move(taken)};
+    }
+    if (search_->asked() > asked && ++in_vain > kEachStep) stride *= 2;
+    step += stride;
   }
   return std::nullopt;
 }
 
+bool BackfillPass::LookedEnough() const {
+  return search_->asked() >= kMostAsked || nodes_->changes() >= kMostChanges;
+}
+
 std::optional<BackfillPass::Start> BackfillPass::FindStart(const Plan& plan, const Item& item) {
   // Behind the heads quota has to do once many were looked at.
-  const bool enough = plan.head.has_value() && looks_ >= kMostLooks;
+  const bool enough = item.needs_place && plan.head.has_value() && LookedEnough();
   if (!item.needs_place || enough) {
     const auto fit = profile_.EarliestFit(*plan.queue, item.requests, BoundFrom(item), 1);
     return fit ? std::optional<Start>({*fit, {}}) : std::nullopt;
@@ -230,17 +235,19 @@ std::optional<BackfillPass::Start> BackfillPass::FindStart(const Plan& plan, con
 }
 
 // On nodes on which nothing of ours runs.
-bool BackfillPass::CouldBePlaced(const Item& item) const {
+bool BackfillPass::CouldBePlaced(const Item& item) {
   if (!item.needs_place) return true;
-  const auto look = nodes_->LookWithoutReservations(absl::InfiniteFuture());
-  return std::any_of(item.options->begin(), item.options->end(), [&](const auto& option) {
-    return nominator_.PlaceOf(*item.info, option).has_value();
-  });
+  for (size_t option = 0; option < item.options->size(); ++option) {
+    const Wish& wish = WishOf(item, option);
+    if (!wish.possible) continue;
+    if (wish.question == nullptr || search_->EverFits(*wish.question)) return true;
+  }
+  return false;
 }
 
 // It does not start now: not before the second step. False: it never could.
 bool BackfillPass::Reserve(Plan& plan, Item& item) {
-  const auto start = FindStart(plan, item);
+  auto start = FindStart(plan, item);
   if (!start) {
     if (!CouldBePlaced(item)) return false;
     ReserveUnknown(plan, item);
@@ -252,7 +259,7 @@ bool BackfillPass::Reserve(Plan& plan, Item& item) {
   item.reservation = Reservation{plan.name, fit.at};
   profile_.Reserve(*plan.queue, item.requests[fit.option], fit, bound);
   if (item.needs_place) {
-    nodes_->Reserve(start->places, from, from + bound);
+    nodes_->Reserve(std::move(start->taken), from, from + bound);
     places_until_ = std::min(places_until_, fit.at);
   }
   return true;
@@ -285,26 +292,41 @@ bool BackfillPass::Passes(const Plan& plan, const Item& item, const CellAmounts&
 }
 
 std::optional<BackfillPass::Candidate> BackfillPass::Next() {
+  auto candidate = Advance();
+  if (nodes_) nodes_->Restore();
+  return candidate;
+}
+
+std::optional<BackfillPass::Candidate> BackfillPass::Advance() {
   for (; plan_ < plans_.size(); ++plan_, item_ = 0) {
     Plan& plan = plans_[plan_];
     for (; item_ < plan.items.size(); ++item_) {
       if (plan.head == item_) continue;
-      const Item& item = plan.items[item_];
-      for (size_t option = 0; option < item.requests.size(); ++option) {
-        if (!Passes(plan, item, item.requests[option])) continue;
-        Candidate candidate{item.info, &(*item.options)[option], {}, plan_, item_++};
-        candidate.note.before = plan.top;
-        candidate.note.ends_at = item.ends_at;
-        if (plan.head) {
-          const Item& head = plan.items[*plan.head];
-          candidate.note.before = head.info->Key().ToString();
-          candidate.note.reserved_at = head.reservation->at;
-        }
+      if (auto candidate = CandidateOf(plan)) {
+        ++item_;
         return candidate;
       }
-      if (plan.head) Hold(plan, item);
+      if (plan.head) Hold(plan, plan.items[item_]);
       Stays(plan, item_);
     }
+  }
+  return std::nullopt;
+}
+
+// The item at which it stands, with the first option that delays nobody.
+std::optional<BackfillPass::Candidate> BackfillPass::CandidateOf(const Plan& plan) const {
+  const Item& item = plan.items[item_];
+  for (size_t option = 0; option < item.requests.size(); ++option) {
+    if (!Passes(plan, item, item.requests[option])) continue;
+    Candidate candidate{item.info, &(*item.options)[option], {}, plan_, item_};
+    candidate.note.before = plan.top;
+    candidate.note.ends_at = item.ends_at;
+    if (plan.head) {
+      const Item& head = plan.items[*plan.head];
+      candidate.note.before = head.info->Key().ToString();
+      candidate.note.reserved_at = head.reservation->at;
+    }
+    return candidate;
   }
   return std::nullopt;
 }
@@ -317,6 +339,7 @@ void BackfillPass::Hold(const Plan& plan, const Item& item) {
       [&](const CellAmounts& request) { return quota::Tree::Fits(*plan.queue, request); });
   if (!fits && !SaysHeld(*item.info->workload)) return;
   if (!fits) {
+    if (nodes_) nodes_->Restore();
     Entry entry = nominator_.Nominate(item.info);
     if (!entry.nominated) return;
     const bool never = entry.assignment.mode == flavor::Mode::kNoFit;

@@ -11,14 +11,15 @@
 // up. One of which nobody knows when it can start keeps from starting what uses any quota that it
 // could use, unless its ClusterQueue allows it.
 //
-// Places: a workload that needs some is reserved the first time found at which there are places for
-// it too, beside those of all reservations before it, for as long as it runs. Which places it gets
-// in the end is decided when it starts. A look at all nodes is dear, so after so many of them the
+// Places: a workload that needs some is reserved the first time at which there are places for it
+// too, beside those of all reservations before it, for as long as it runs. Which places it gets in
+// the end is decided when it starts. Looks at the nodes cost time, so after so much of it the
 // reservations behind the heads count quota only. A candidate that gets places must end before
 // every reservation that needs some: whether it would stand in the way then cannot be told by
 // counting.
 //
-// Contract: pure but for the quota tree and the nodes, which are as before after every call.
+// Contract: pure but for the quota tree, which is as before after every call, and the nodes, which
+// are so after Next and when this goes out of scope.
 // `ends_at` of a candidate holds if it starts now; workloads of ClusterQueues with admission checks
 // start nobody knows when, and so count as unbounded.
 #pragma once
@@ -30,12 +31,12 @@
 #include <deque>
 #include <optional>
 #include <string>
-#include <tuple>
 #include <utility>
 #include <vector>
 
 #include "admission/backfill_places.h"
 #include "admission/backfill_profile.h"
+#include "admission/backfill_search.h"
 #include "admission/cycle.h"
 #include "admission/nominator.h"
 #include "queueing/backfill.h"
@@ -92,11 +93,18 @@ class BackfillPass {
   // When a workload can start, and what it takes on nodes then.
   struct Start {
     BackfillProfile::Fit fit;
-    topology::WorkloadUsage places;
+    std::vector<topology::LeafUsage> taken;
   };
-  // An option of workloads that ask for the same, and how long they run.
-  using Ask = std::tuple<const std::vector<flavor::Assignment>*, size_t, absl::Duration>;
-  static constexpr size_t kMostLooks = 64;
+  // What is known of the places of an option of workloads that ask for the same.
+  struct Wish {
+    bool possible = true;
+    BackfillSearch::Question* question = nullptr;  // null: it needs none
+    absl::Time not_before = absl::InfinitePast();  // the more is reserved, the later
+  };
+  using WishKey = std::pair<const std::vector<flavor::Assignment>*, size_t>;
+  // So many times the placer is asked, and leaves changed, for all reservations together.
+  static constexpr size_t kMostAsked = 256;
+  static constexpr size_t kMostChanges = 1'000'000;
 
   std::vector<std::string> Concerned(const std::string& cluster_queue) const;
   void AddPlan(const std::string& name);
@@ -109,11 +117,13 @@ class BackfillPass {
   void ReserveUnknown(Plan& plan, Item& item);
   std::optional<Start> FindStart(const Plan& plan, const Item& item);
   std::optional<Start> FindPlace(const Plan& plan, const Item& item, size_t option, size_t before);
-  absl::Time FirstPlace(const Item& item, size_t option);
-  std::optional<topology::WorkloadUsage> PlaceOf(const Item& item, size_t option);
-  bool CouldBePlaced(const Item& item) const;
+  Wish& WishOf(const Item& item, size_t option);
+  bool LookedEnough() const;
+  bool CouldBePlaced(const Item& item);
   bool Passes(const Plan& plan, const Item& item, const quota::CellAmounts& usage) const;
   void Hold(const Plan& plan, const Item& item);
+  std::optional<Candidate> CandidateOf(const Plan& plan) const;
+  std::optional<Candidate> Advance();
 
   Snapshot& snapshot_;
   const queueing::QueueManager& queues_;
@@ -125,10 +135,10 @@ class BackfillPass {
   std::vector<Plan> plans_;
   std::deque<std::vector<flavor::Assignment>> options_;
   BackfillProfile profile_;
-  std::optional<BackfillPlaces> nodes_;  // where places matter
-  size_t looks_ = 0;
-  // Not before then, for those that were looked for already. The more is reserved, the later.
-  absl::btree_map<Ask, absl::Time> not_before_;
+  // Where places matter.
+  std::optional<BackfillPlaces> nodes_;
+  std::optional<BackfillSearch> search_;
+  absl::btree_map<WishKey, Wish> wishes_;
   // Cells that a workload of unknown start may need, with its name.
   absl::btree_map<quota::CellId, std::string> unknown_;
   absl::Time places_until_ = absl::InfiniteFuture();  // a reservation that needs places begins

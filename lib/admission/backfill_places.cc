@@ -1,23 +1,32 @@
 #include "admission/backfill_places.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace sluice::admission {
 
+using topology::LeafUsage;
+
 void BackfillPlaces::AddRunning(absl::Time end, const topology::Booking& booking) {
-  if (inventory_.LeavesOf(booking).empty()) return;
-  const auto place =
-      std::upper_bound(running_.begin(), running_.end(), end,
-                       [](absl::Time time, const Running& one) { return time < one.end; });
-  running_.insert(place, {end, booking});
+  Restore();
+  const std::vector<LeafUsage>& leaves = inventory_.LeavesOf(booking);
+  if (leaves.empty()) return;
+  sorted_ = sorted_ && (running_.empty() || running_.back().end <= end);
+  running_.push_back({end, &leaves});
 }
 
-void BackfillPlaces::Reserve(const topology::WorkloadUsage& usage, absl::Time from,
-                             absl::Time until) {
-  reserved_.push_back({from, until, topology::Booking::Of(usage)});
+void BackfillPlaces::Reserve(std::vector<LeafUsage> taken, absl::Time from, absl::Time until) {
+  reserved_.push_back({from, until, std::move(taken)});
 }
 
-std::vector<absl::Time> BackfillPlaces::Endings() const {
+void BackfillPlaces::Sort() {
+  if (std::exchange(sorted_, true)) return;
+  std::stable_sort(running_.begin(), running_.end(),
+                   [](const Running& a, const Running& b) { return a.end < b.end; });
+}
+
+std::vector<absl::Time> BackfillPlaces::Endings() {
+  Sort();
   std::vector<absl::Time> times;
   for (const Running& one : running_) {
     if (one.end == absl::InfiniteFuture()) break;
@@ -26,21 +35,29 @@ std::vector<absl::Time> BackfillPlaces::Endings() const {
   return times;
 }
 
-BackfillPlaces::Look BackfillPlaces::LookAt(absl::Time from, absl::Time until) const {
-  Look look = LookWithoutReservations(from);
-  for (const Reserved& one : reserved_) {
-    if (one.from < until && one.until > from) look->Add(one.booking);
-  }
-  return look;
+void BackfillPlaces::Apply(const std::vector<LeafUsage>& leaves, int64_t sign) {
+  for (const LeafUsage& leaf : leaves) topology::Inventory::Apply(leaf, sign);
+  changes_ += leaves.size();
 }
 
-BackfillPlaces::Look BackfillPlaces::LookWithoutReservations(absl::Time at) const {
-  auto look = std::make_unique<topology::Overlay>(inventory_);
-  for (const Running& one : running_) {
-    if (one.end > at) break;
-    look->Remove(one.booking);
+void BackfillPlaces::Show(absl::Time from, absl::Time until) {
+  Sort();
+  while (ended_ < running_.size() && running_[ended_].end <= from) {
+    Apply(*running_[ended_++].leaves, -1);
   }
-  return look;
+  while (ended_ > 0 && running_[ended_ - 1].end > from) Apply(*running_[--ended_].leaves, 1);
+  for (Reserved& one : reserved_) {
+    const bool holds = one.from < until && one.until > from;
+    if (holds != one.shown) Apply(one.leaves, holds ? 1 : -1);
+    one.shown = holds;
+  }
+}
+
+void BackfillPlaces::Restore() {
+  while (ended_ > 0) Apply(*running_[--ended_].leaves, 1);
+  for (Reserved& one : reserved_) {
+    if (std::exchange(one.shown, false)) Apply(one.leaves, -1);
+  }
 }
 
 }  // namespace sluice::admission

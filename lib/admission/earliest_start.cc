@@ -161,7 +161,7 @@ class Finder {
   bool FitsAfter(size_t count, const flavor::Assignment& option,
                  const quota::CellAmounts& request) {
     MoveTo(count);
-    return quota::Tree::Fits(*queue_, request) && (!nodes_ || nominator_.PlaceOf(*info_, option));
+    return quota::Tree::Fits(*queue_, request) && (!nodes_ || nominator_.HasPlaces(*info_, option));
   }
 
   // The more has ended, the more is free.

@@ -63,9 +63,12 @@ class Nominator {
   // flavors with which its quota fits, in the order of the ClusterQueue. All pod sets get the same
   // flavor of a group of resources. Places are not looked at.
   std::vector<flavor::Assignment> Options(const queueing::WorkloadInfoPtr& info) const;
-  // What such an option takes on nodes as they are now; nullopt: there are no places for it.
-  std::optional<topology::WorkloadUsage> PlaceOf(const queueing::WorkloadInfo& info,
-                                                 flavor::Assignment option) const;
+  // What such an option asks of the nodes; without pod sets where it needs no place. nullopt: it
+  // cannot have one, whatever is free.
+  std::optional<topology::WorkloadRequest> PlacesAskedBy(const queueing::WorkloadInfo& info,
+                                                         flavor::Assignment option) const;
+  // Whether there is what it asks, on nodes as they are now.
+  bool HasPlaces(const queueing::WorkloadInfo& info, flavor::Assignment option) const;
   // Assigns it again with `gone` removed from the tree, within the flavors that it was nominated
   // for first.
   void Recompute(Entry& entry, const std::vector<preemption::Target>& gone);

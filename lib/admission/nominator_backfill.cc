@@ -78,11 +78,16 @@ Entry Nominator::NominateWithin(const queueing::WorkloadInfoPtr& info,
   return entry;
 }
 
-std::optional<topology::WorkloadUsage> Nominator::PlaceOf(const queueing::WorkloadInfo& info,
-                                                          flavor::Assignment option) const {
-  Place place = places_.Decide(info, FindReplaced(info), option);
+std::optional<topology::WorkloadRequest> Nominator::PlacesAskedBy(
+    const queueing::WorkloadInfo& info, flavor::Assignment option) const {
+  Place place = places_.Ask(info, FindReplaced(info), option);
   if (option.mode != flavor::Mode::kFit) return std::nullopt;
-  return place.placed() ? place.Usage() : topology::WorkloadUsage();
+  return std::move(place.request);
+}
+
+bool Nominator::HasPlaces(const queueing::WorkloadInfo& info, flavor::Assignment option) const {
+  const auto request = PlacesAskedBy(info, std::move(option));
+  return request.has_value() && (request->pod_sets.empty() || places_.Fits(*request));
 }
 
 }  // namespace sluice::admission

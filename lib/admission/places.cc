@@ -115,8 +115,8 @@ bool Places::Concern(const std::string& cluster_queue) const {
   return queue != nullptr && queue->has_topology;
 }
 
-Place Places::Decide(const queueing::WorkloadInfo& info,
-                     const preemption::ReservedWorkload* replaced, flavor::Assignment& assignment) {
+Place Places::Ask(const queueing::WorkloadInfo& info, const preemption::ReservedWorkload* replaced,
+                  flavor::Assignment& assignment) const {
   Place place;
   if (assignment.mode == Mode::kNoFit || !Concern(info.cluster_queue)) return place;
   TopologyQuestion question = AskTopology(
@@ -130,16 +130,20 @@ Place Places::Decide(const queueing::WorkloadInfo& info,
   }
   place.request = std::move(question.request);
   Delay(info, place);
-  if (!place.wanted()) return place;
-  if (replaced != nullptr) {
-    AskResize(*replaced, place);
-    if (flavor::PodSetAssignment* pod_set = FindFixed(assignment, place.request)) {
-      pod_set->error = kFixedCannotGrow;
-      DoesNotFit(assignment, *pod_set);
-      place.request.pod_sets.clear();
-      return place;
-    }
+  if (!place.wanted() || replaced == nullptr) return place;
+  AskResize(*replaced, place);
+  if (flavor::PodSetAssignment* pod_set = FindFixed(assignment, place.request)) {
+    pod_set->error = kFixedCannotGrow;
+    DoesNotFit(assignment, *pod_set);
+    place.request.pod_sets.clear();
   }
+  return place;
+}
+
+Place Places::Decide(const queueing::WorkloadInfo& info,
+                     const preemption::ReservedWorkload* replaced, flavor::Assignment& assignment) {
+  Place place = Ask(info, replaced, assignment);
+  if (!place.wanted()) return place;
   flavor::TopologyOutcome outcome =
       flavor::DecideTopology(*placer_, place.request, assignment.mode);
   flavor::PodSetAssignment* failed = FindPodSet(assignment, outcome.failed_pod_set);

@@ -49,6 +49,12 @@ class Places {
   // Whether pods of the ClusterQueue can get places at all.
   bool Concern(const std::string& cluster_queue) const;
 
+  // What the assignment asks of the nodes; without pod sets where it needs no place now. One that
+  // cannot have any becomes one that does not fit.
+  Place Ask(const queueing::WorkloadInfo& info, const preemption::ReservedWorkload* replaced,
+            flavor::Assignment& assignment) const;
+  // Whether there are places for such a request.
+  bool Fits(const topology::WorkloadRequest& request) { return placer_->Fits(request); }
   // Looks for places for the assignment, and turns it into one that has to preempt, or does not
   // fit, where there are none. `replaced`: the slice whose place is taken, nullptr for none.
   Place Decide(const queueing::WorkloadInfo& info, const preemption::ReservedWorkload* replaced,

@@ -80,6 +80,8 @@ BENCHMARK(BM_RejudgePending)
     ->Args({100000, 1000})
     ->Unit(benchmark::kMillisecond);
 
+constexpr std::array<const char*, 3> kModes = {"", "EASY", "Conservative"};
+
 // A cycle in which nothing can start: the head waits, and so do 100 behind it of different sizes,
 // with 100 running that end at different times. Kind 0: strict order; 1: EASY; 2: Conservative.
 // `cohort`: the quota is that of a cohort. The difference to kind 0 is the price of backfill, at
@@ -87,7 +89,6 @@ BENCHMARK(BM_RejudgePending)
 void BM_BackfillCycle(benchmark::State& state) {
   constexpr int kRunning = 100;
   constexpr int kPending = 200;
-  static const std::array<const char*, 3> kModes = {"", "EASY", "Conservative"};
   const std::string mode = kModes[static_cast<size_t>(state.range(0))];
   auto world = MakeWorld("0", 0, 1);
   build::ClusterQueue queue("cq");
@@ -170,8 +171,12 @@ std::unique_ptr<state::World> MakeNodes(int nodes, int running, const std::strin
   }
   build::ClusterQueue queue("cq");
   queue.Flavor("default", {{"cpu", std::to_string(8 * nodes * 10)}});
-  queue.Annotation("sluice.dev/backfill", mode).Annotation("sluice.dev/backfill-depth", "100");
-  Upsert(*world, api::Kind::kClusterQueue, api::Encode(queue.Get()));
+  if (!mode.empty()) {
+    queue.Annotation("sluice.dev/backfill", mode).Annotation("sluice.dev/backfill-depth", "100");
+  }
+  api::ClusterQueue strict = queue.Get();
+  strict.spec.queueing_strategy = "StrictFIFO";
+  Upsert(*world, api::Kind::kClusterQueue, api::Encode(strict));
   Upsert(*world, api::Kind::kLocalQueue,
          api::Encode<api::LocalQueue>(build::LocalQueue("q", "cq")));
   for (int i = 0; i < running; ++i) {
@@ -191,12 +196,12 @@ std::unique_ptr<state::World> MakeNodes(int nodes, int running, const std::strin
   return world;
 }
 
-// The same on nodes: there is quota for all, and no node; the head wants nine tenths of them. Kind
-// 1: EASY; 2: Conservative, with all that wait of one size (shapes 1) or each of another.
+// The same on nodes: there is quota for all, and no node; the head wants nine tenths of them. All
+// that wait are of one size (shapes 1) or each of another.
 void BM_BackfillOnNodes(benchmark::State& state) {
   const int nodes = static_cast<int>(state.range(0));
   const auto shapes = static_cast<int>(state.range(2));
-  auto world = MakeNodes(nodes, 100, state.range(1) == 1 ? "EASY" : "Conservative");
+  auto world = MakeNodes(nodes, 100, kModes[static_cast<size_t>(state.range(1))]);
   for (int i = 0; i < 200; ++i) {
     auto waits = build::Workload("w" + std::to_string(i));
     waits.Queue("q").Request("cpu", "8").Uid("uid-w" + std::to_string(i));
@@ -221,7 +226,7 @@ void BM_BackfillOnNodes(benchmark::State& state) {
 }
 BENCHMARK(BM_BackfillOnNodes)
     ->ArgNames({"nodes", "kind", "shapes"})
-    ->ArgsProduct({{500, 5000}, {1, 2}, {1, 100}})
+    ->ArgsProduct({{500, 5000}, {0, 1, 2}, {1, 100}})
     ->Unit(benchmark::kMillisecond);
 
 void BM_Admit(benchmark::State& state) {
