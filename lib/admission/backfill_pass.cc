@@ -370,7 +370,9 @@ void BackfillPass::Started(const Candidate& candidate, const CellAmounts& usage)
   if (!nodes_) return;
   const ReservedWorkload* started = snapshot_.reserved.Find(item.info->Key());
   const auto* places = started == nullptr ? nullptr : places_.UsageOf(*started);
-  if (places != nullptr) nodes_->AddRunning(item.ends_at, *places);
+  if (places == nullptr) return;
+  nodes_->AddRunning(item.ends_at, *places);
+  search_->AddEnding(item.ends_at);
 }
 
 void BackfillPass::Refused(const Candidate& candidate) {

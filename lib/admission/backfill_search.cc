@@ -36,6 +36,19 @@ BackfillSearch::BackfillSearch(topology::Inventory& inventory, BackfillPlaces& p
   times_.insert(times_.begin(), absl::InfinitePast());
 }
 
+// Without what has started there was as much room then as at the time before.
+void BackfillSearch::AddEnding(absl::Time end) {
+  const auto place = std::lower_bound(times_.begin() + 1, times_.end(), end);
+  if (end == absl::InfiniteFuture() || (place != times_.end() && *place == end)) return;
+  const auto index = place - times_.begin();
+  times_.insert(place, end);
+  for (Shape& shape : shapes_) {
+    if (static_cast<std::ptrdiff_t>(shape.room.size()) <= index) continue;
+    const int64_t before = shape.room[static_cast<size_t>(index) - 1];
+    shape.room.insert(shape.room.begin() + index, before);
+  }
+}
+
 size_t BackfillSearch::ShapeOf(const SearchRequest& search) {
   const auto known = std::find_if(shapes_.begin(), shapes_.end(), [&](const Shape& shape) {
     return SameRoom(shape.search, search);

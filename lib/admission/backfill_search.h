@@ -49,6 +49,9 @@ class BackfillSearch {
   // Lives as long as this. For what needs places.
   Question& Prepare(topology::WorkloadRequest request);
 
+  // Something has started since, and was added to the places: it ends then.
+  void AddEnding(absl::Time end);
+
   // Before that there is no room, even if nothing was reserved: InfinitePast, or a deadline of what
   // runs. InfiniteFuture: never, by the bounds of what runs.
   absl::Time NotBefore(const Question& question);

@@ -180,7 +180,9 @@ class Trial {
     bookings_.push_back(
         std::make_unique<Booking>(Booking::Of(topology::Placer::UsageOf(request, placement))));
     started_.Add(*bookings_.back());
-    AddRunning(At(10 * dice_.Roll(1, 20)), *bookings_.back());
+    const absl::Time end = At(10 * dice_.Roll(1, 20));
+    AddRunning(end, *bookings_.back());
+    search_->AddEnding(end);
   }
 
   // The placer's answer, on nodes made anew.
