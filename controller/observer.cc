@@ -137,9 +137,9 @@ void ShellObserver::OnWorkload(const api::Workload* before, const api::Workload*
 
 const quota::CreditWeights* ShellObserver::WeightsFor(const api::Workload& workload) const {
   if (world_ == nullptr || !workload.status.admission) return nullptr;
-  const quota::Node* queue = world_->tree().FindQueue(workload.status.admission->cluster_queue);
-  const auto* terms = queue == nullptr ? nullptr : world_->credits().standing().Of(*queue);
-  return terms == nullptr ? nullptr : terms->policy->weights.get();
+  const auto* policy = world_->credits().standing().PolicyOf(
+      world_->tree(), workload.status.admission->cluster_queue);
+  return policy == nullptr ? nullptr : policy->weights.get();
 }
 
 void ShellObserver::Finished(const api::Workload& workload, absl::Time now) {

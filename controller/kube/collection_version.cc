@@ -1,5 +1,6 @@
 #include "kube/collection_version.h"
 
+#include <algorithm>
 #include <memory>
 #include <utility>
 

@@ -90,24 +90,23 @@ absl::Time BackfillSearch::NotBefore(const Question& question) {
 }
 
 // Times are mostly asked about in their order.
-size_t BackfillSearch::FindKnown(const Shape& shape, absl::Time from) {
+size_t BackfillSearch::FindKnown(Shape& shape, absl::Time from) {
   const std::vector<KnownAt>& known = shape.known;
   for (size_t i = shape.last_known; i < std::min(known.size(), shape.last_known + 2); ++i) {
-    if (known[i].first == from) return i;
+    if (known[i].first == from) return shape.last_known = i;
   }
   const auto found =
       std::lower_bound(known.begin(), known.end(), from,
                        [](const KnownAt& one, absl::Time time) { return one.first < time; });
-  return static_cast<size_t>(found - known.begin());
+  return shape.last_known = static_cast<size_t>(found - known.begin());
 }
 
-bool BackfillSearch::RuledOut(const Question& question, absl::Time from, absl::Time until) const {
+bool BackfillSearch::RuledOut(const Question& question, absl::Time from, absl::Time until) {
   return std::any_of(question.parts_.begin(), question.parts_.end(),
                      [&](const Question::Part& part) {
                        Shape& shape = shapes_[part.shape];
                        const size_t at = FindKnown(shape, from);
                        if (at == shape.known.size() || shape.known[at].first != from) return false;
-                       shape.last_known = at;
                        const auto& known = shape.known[at].second;
                        return std::any_of(known.begin(), known.end(), [&](const Known& one) {
                          return one.until <= until && one.room < part.slices;

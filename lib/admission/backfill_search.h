@@ -56,7 +56,7 @@ class BackfillSearch {
   // runs. InfiniteFuture: never, by the bounds of what runs.
   absl::Time NotBefore(const Question& question);
   // Whether what was counted tells that there are no places from then until then.
-  bool RuledOut(const Question& question, absl::Time from, absl::Time until) const;
+  bool RuledOut(const Question& question, absl::Time from, absl::Time until);
   // What it takes on nodes then, beside what runs still and all that is reserved.
   std::optional<std::vector<topology::LeafUsage>> Look(const Question& question, absl::Time from,
                                                        absl::Time until);
@@ -81,7 +81,7 @@ class BackfillSearch {
     size_t last_known = 0;           // where the last time was found
   };
   size_t ShapeOf(const topology::SearchRequest& search);
-  static size_t FindKnown(const Shape& shape, absl::Time from);
+  static size_t FindKnown(Shape& shape, absl::Time from);
   static void Note(Shape& shape, absl::Time from, Known known);
   absl::Time NotBefore(const Question::Part& part);
   std::optional<std::vector<topology::LeafUsage>> Take(const Question& question);
@@ -90,7 +90,7 @@ class BackfillSearch {
   topology::Placer placer_;
   std::vector<absl::Time> times_;  // InfinitePast, and the deadlines of what runs
   std::deque<Question> questions_;
-  mutable std::vector<Shape> shapes_;
+  std::vector<Shape> shapes_;
   size_t asked_ = 0;
 };
 

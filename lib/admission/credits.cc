@@ -161,11 +161,8 @@ absl::Time ProtectedUntil(const Snapshot& snapshot, const api::Workload& workloa
   if (const auto known = KnownUntil(snapshot, workload)) return *known;
   absl::Duration delay;
   for (const preemption::Target& target : targets) {
-    const quota::Node* queue = snapshot.tree.FindQueue(target.workload->cluster_queue);
-    const auto* terms = queue == nullptr ? nullptr : snapshot.credits->Of(*queue);
-    if (terms != nullptr && terms->policy->protects) {
-      delay = std::max(delay, terms->policy->max_lender_delay);
-    }
+    const auto* policy = snapshot.credits->PolicyOf(snapshot.tree, target.workload->cluster_queue);
+    if (policy != nullptr && policy->protects) delay = std::max(delay, policy->max_lender_delay);
   }
   return quota::FloorMilli(snapshot.credits->now() + delay);
 }

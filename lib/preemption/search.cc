@@ -58,9 +58,8 @@ bool Search::AnyCandidateWithCheckpoints() const {
 
 const quota::CreditWeights* Search::WeightsFor(const ReservedWorkload& workload) const {
   if (context_.credits == nullptr) return nullptr;
-  const quota::Node* queue = context_.tree->FindQueue(workload.cluster_queue);
-  const auto* terms = queue == nullptr ? nullptr : context_.credits->Of(*queue);
-  return terms == nullptr ? nullptr : terms->policy->weights.get();
+  const auto* policy = context_.credits->PolicyOf(*context_.tree, workload.cluster_queue);
+  return policy == nullptr ? nullptr : policy->weights.get();
 }
 
 LostWork Search::CostOf(const ReservedWorkload& workload) const {

@@ -110,6 +110,13 @@ void CreditStanding::SetNow(absl::Time now) {
   ++epoch_;
 }
 
+const CreditStanding::Policy* CreditStanding::PolicyOf(const Tree& tree,
+                                                       const std::string& cluster_queue) const {
+  const Node* queue = tree.FindQueue(cluster_queue);
+  const Terms* terms = queue == nullptr ? nullptr : Of(*queue);
+  return terms == nullptr ? nullptr : terms->policy;
+}
+
 const CreditStanding::Terms* CreditStanding::Of(const Node& node) const {
   const auto found = nodes_.find(&node);
   if (found == nodes_.end()) return nullptr;

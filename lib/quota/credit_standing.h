@@ -93,6 +93,8 @@ class CreditStanding {
 
   // nullptr when the node is not governed.
   const Terms* Of(const Node& node) const;
+  // The policy that governs a ClusterQueue, by name; nullptr: there is none, or no such queue.
+  const Policy* PolicyOf(const Tree& tree, const std::string& cluster_queue) const;
   Picos UsageOf(const Node& node, const Terms& terms) const {
     return terms.policy->weights->UsageOf(node);
   }

@@ -167,8 +167,6 @@ void AddBackfillNotes(const api::ClusterQueue& cluster_queue, Plan& plan) {
   }
 }
 
-constexpr int64_t kLargest = quota::kUnlimited;
-
 // Amounts of the node that cannot be counted, told on the object of that kind and name.
 void AddOverflowNotes(const state::World& world, const quota::Node& node, Note note, Plan& plan) {
   for (const quota::Tree::Overflow& found : world.tree().OverflowsOf(node)) {
@@ -179,7 +177,7 @@ void AddOverflowNotes(const state::World& world, const quota::Node& node, Note n
         found.usage ? "usage" : "quota", found.cell.resource, found.cell.flavor,
         node.is_cohort() ? "Cohort" : "ClusterQueue", node.name(),
         node.is_cohort() ? " with all below it" : "",
-        QuantityOf(found.cell.resource, kLargest).ToString(),
+        QuantityOf(found.cell.resource, quota::kUnlimited).ToString(),
         found.usage ? "that much" : "unlimited");
     plan.notes.push_back(note);
   }

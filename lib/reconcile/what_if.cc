@@ -99,13 +99,12 @@ absl::StatusOr<api::Workload> WorkloadOf(const state::World& world, Json object,
 // weighs the one that weighs most, else GPUs, or CPUs where there are none.
 ResourceName ResourceThatCounts(const state::World& world, const std::string& cluster_queue,
                                 const absl::btree_map<ResourceName, int64_t>& held) {
-  const quota::Node* queue = world.tree().FindQueue(cluster_queue);
-  const auto* terms = queue == nullptr ? nullptr : world.credits().standing().Of(*queue);
+  const auto* policy = world.credits().standing().PolicyOf(world.tree(), cluster_queue);
   ResourceName most;
   quota::CreditWeights::Picos weight = 0;
   for (const auto& [resource, amount] : held) {
-    if (terms == nullptr) break;
-    const auto one = terms->policy->weights->WeighOne(resource, amount);
+    if (policy == nullptr) break;
+    const auto one = policy->weights->WeighOne(resource, amount);
     if (one <= weight) continue;
     weight = one;
     most = resource;

@@ -187,7 +187,8 @@ class CreditLedger {
   void Begin(const std::string& account, const quota::Node& node, GovernedNode& entry);
   void Sync(const quota::Node& node, GovernedNode& entry, const std::string& account);
   void Keep(const absl::btree_map<std::string, GovernedNode>& old, LookAgain& again);
-  bool Unsound(const std::string& account) const;
+  // That an account of that name belongs to; nullptr: it is not there.
+  const quota::Node* NodeOf(const std::string& account) const;
   bool LosesBank(const quota::Node& node, const Governing& policy,
                  const absl::btree_map<std::string, GovernedNode>& old) const;
   bool HasQueueBelow(const quota::Node& node) const;

@@ -184,11 +184,10 @@ void CreditLedger::Keep(const absl::btree_map<std::string, GovernedNode>& old, L
     KeptAccount& one = kept[key.name];
     one.policy = owner->name;
     one.account_uid = object->metadata.uid;
-    one.unknown = !policies_[owner->name].cohort_found || Unsound(key.name);
-    const Node* cohort = key.name.starts_with("co-") && !one.unknown
-                             ? sources_.tree->FindCohort(key.name.substr(3))
-                             : nullptr;
-    one.empty = cohort != nullptr && !HasQueueBelow(*cohort);
+    const Node* target = NodeOf(key.name);
+    const bool in_circle = target != nullptr && !Tree::Sound(*target);
+    one.unknown = !policies_[owner->name].cohort_found || in_circle;
+    one.empty = !one.unknown && target != nullptr && target->is_cohort() && !HasQueueBelow(*target);
     const KeptAccount* before = FindKept(key.name);
     const auto governed = old.find(key.name);
     if (before != nullptr && before->account_uid == one.account_uid) {
@@ -236,13 +235,11 @@ bool CreditLedger::LosesBank(const Node& node, const Governing& policy,
   return balance != Credits();
 }
 
-// The target of the account is in, or below, a circle of Cohorts.
-bool CreditLedger::Unsound(const std::string& account) const {
-  if (account.size() < 3) return false;
+const Node* CreditLedger::NodeOf(const std::string& account) const {
+  if (account.size() < 3) return nullptr;
   const std::string name = account.substr(3);
-  const Node* node =
-      account.starts_with("co-") ? sources_.tree->FindCohort(name) : sources_.tree->FindQueue(name);
-  return node != nullptr && !Tree::Sound(*node);
+  return account.starts_with("co-") ? sources_.tree->FindCohort(name)
+                                    : sources_.tree->FindQueue(name);
 }
 
 }  // namespace sluice::state

@@ -302,7 +302,7 @@ class World {
                      Refs& touched);
   // Everything that shows shares in the tree of a ClusterQueue or of a cohort.
   void TouchTree(const std::vector<std::string>& cluster_queues, Refs& touched) const;
-  // The cohorts above a ClusterQueue, whose shares follow its usage.
+  // The cohorts above a ClusterQueue. With fair sharing their shares follow its usage.
   void TouchCohorts(const std::string& cluster_queue, Refs& touched) const;
   // Of one workload that holds quota: whether it lacks ready pods.
   void CountNotReady(bool before, bool after);

@@ -101,14 +101,10 @@ void World::TouchTree(const std::vector<std::string>& cluster_queues, Refs& touc
   for (const std::string& name : cluster_queues) {
     touched.insert({api::Kind::kClusterQueue, {"", name}});
   }
-  if (cluster_queues.empty()) return;
-  for (std::string& cohort : snapshot_.tree.CohortsOf(cluster_queues.front())) {
-    touched.insert({api::Kind::kCohort, {"", std::move(cohort)}});
-  }
+  if (!cluster_queues.empty()) TouchCohorts(cluster_queues.front(), touched);
 }
 
 void World::TouchCohorts(const std::string& cluster_queue, Refs& touched) const {
-  if (!settings_.fair_sharing) return;
   for (std::string& cohort : snapshot_.tree.CohortsOf(cluster_queue)) {
     touched.insert({api::Kind::kCohort, {"", std::move(cohort)}});
   }

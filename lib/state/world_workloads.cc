@@ -275,13 +275,13 @@ void World::Account(const ObjectKey& key) {
     const bool same = next && next->cluster_queue == old.cluster_queue && next->usage == old.usage;
     if (!same) releases_.insert(old.cluster_queue);
     counted_.insert({api::Kind::kClusterQueue, {"", old.cluster_queue}});
-    TouchCohorts(old.cluster_queue, counted_);
+    if (settings_.fair_sharing) TouchCohorts(old.cluster_queue, counted_);
     counted_.insert({api::Kind::kLocalQueue, old.local_queue});
   }
   if (next) {
     AddContribution(*next, 1);
     counted_.insert({api::Kind::kClusterQueue, {"", next->cluster_queue}});
-    TouchCohorts(next->cluster_queue, counted_);
+    if (settings_.fair_sharing) TouchCohorts(next->cluster_queue, counted_);
     counted_.insert({api::Kind::kLocalQueue, next->local_queue});
     contributions_.emplace(key, *next);
   }

@@ -5,10 +5,18 @@
 #include <algorithm>
 
 #include "base/check.h"
-#include "topology/amounts.h"
 #include "topology/search.h"
 
 namespace sluice::topology {
+namespace {
+
+// Far above any machine, and low enough that sums over a cluster stay within 64 bits.
+constexpr int64_t kMostAmount = int64_t{1} << 52;
+
+int64_t Bounded(int64_t amount) { return std::clamp(amount, -kMostAmount, kMostAmount); }
+
+}  // namespace
+
 // ---- names ----
 
 uint32_t Inventory::InternResource(const ResourceName& name) {
@@ -351,6 +359,23 @@ void Inventory::RemoveWorkload(const std::string& key) {
 
 // ---- overlay ----
 
+Inventory::LeafAmounts Inventory::LeafAmountsOf(const Requests& per_pod) const {
+  static const ResourceName kPodsName = kPods;
+  LeafAmounts amounts;
+  for (const auto& [resource, amount] : per_pod) {
+    const uint32_t id = FindResource(resource);
+    if (resource != kPods && id != kNoResource) amounts.emplace_back(id, amount);
+  }
+  const uint32_t pods = FindResource(kPodsName);
+  if (pods != kNoResource) amounts.emplace_back(pods, 1);
+  return amounts;
+}
+
+Inventory::LeafAmounts Inventory::Times(LeafAmounts per_pod, int64_t pods) {
+  for (auto& [id, amount] : per_pod) amount = Bounded(SaturatingMul(amount, pods));
+  return per_pod;
+}
+
 std::vector<LeafUsage> Inventory::Resolve(const WorkloadUsage& usage) const {
   std::vector<LeafUsage> resolved;
   std::string scratch;
@@ -358,22 +383,14 @@ std::vector<LeafUsage> Inventory::Resolve(const WorkloadUsage& usage) const {
     auto flavor = flavors_.find(pod_set.flavor);
     if (flavor == flavors_.end()) continue;
     const UsageMap& records = UsageOf(*flavor->second);
-    decltype(LeafUsage::amounts) per_pod;
-    for (const auto& [resource, amount] : pod_set.per_pod) {
-      const uint32_t id = FindResource(resource);
-      if (resource != kPods && id != kNoResource) per_pod.emplace_back(id, amount);
-    }
-    static const ResourceName kPodsName = kPods;
-    const uint32_t pods = FindResource(kPodsName);
-    if (pods != kNoResource) per_pod.emplace_back(pods, 1);
+    const LeafAmounts per_pod = LeafAmountsOf(pod_set.per_pod);
     resolved.reserve(resolved.size() + pod_set.assignment.domains.size());
     for (const AssignedDomain& domain : pod_set.assignment.domains) {
       auto record = records.find(IdentityIn(*flavor->second->tree, pod_set, domain, scratch));
       if (record == records.end() || record->second->views.empty()) continue;
       LeafUsage& leaf = resolved.emplace_back();
       leaf.record = record->second.get();
-      leaf.amounts = per_pod;
-      for (auto& [id, amount] : leaf.amounts) amount = Bounded(SaturatingMul(amount, domain.count));
+      leaf.amounts = Times(per_pod, domain.count);
     }
   }
   return resolved;

@@ -92,6 +92,10 @@ class Inventory {
   const ResourceName& ResourceAt(size_t id) const { return *resource_names_[id]; }
 
   // ---- for Overlay ----
+  // What one pod takes on its leaf, and what so many of them do.
+  using LeafAmounts = decltype(LeafUsage::amounts);
+  LeafAmounts LeafAmountsOf(const Requests& per_pod) const;
+  static LeafAmounts Times(LeafAmounts per_pod, int64_t pods);
   // What the usage takes on leaves that are in a tree now.
   std::vector<LeafUsage> Resolve(const WorkloadUsage& usage) const;
   // The same, found when it is first asked for and when leaves came or went since.

@@ -124,7 +124,6 @@ class Placer {
   void Book(const Tree& tree, const PodSetRequest& pod_set, const Assignment& assignment);
   void Book(std::vector<LeafUsage> leaves);
   bool TakeGroup(const Tree& tree, const Group& group, bool last, std::vector<LeafUsage>& taken);
-  decltype(LeafUsage::amounts) AmountsOf(const Requests& per_pod) const;
 
   const Inventory& inventory_;
   Searcher searcher_;

@@ -2,7 +2,6 @@
 // their names.
 #include <algorithm>
 
-#include "topology/amounts.h"
 #include "topology/placer.h"
 
 namespace sluice::topology {
@@ -37,19 +36,6 @@ Placer::Parts Placer::PartsOf(const WorkloadRequest& request) {
   return parts;
 }
 
-// What Inventory::Resolve says of one pod.
-decltype(LeafUsage::amounts) Placer::AmountsOf(const Requests& per_pod) const {
-  static const ResourceName kPodsName = kPods;
-  decltype(LeafUsage::amounts) amounts;
-  for (const auto& [resource, amount] : per_pod) {
-    const uint32_t id = inventory_.FindResource(resource);
-    if (resource != kPods && id != Inventory::kNoResource) amounts.emplace_back(id, amount);
-  }
-  const uint32_t pods = inventory_.FindResource(kPodsName);
-  if (pods != Inventory::kNoResource) amounts.emplace_back(pods, 1);
-  return amounts;
-}
-
 // `last`: nothing is placed after it.
 bool Placer::TakeGroup(const Tree& tree, const Group& group, bool last,
                        std::vector<LeafUsage>& taken) {
@@ -67,12 +53,11 @@ bool Placer::TakeGroup(const Tree& tree, const Group& group, bool last,
   const auto take = [&](const auto& per_pod, int32_t position, int64_t pods) {
     LeafUsage& leaf = own.emplace_back();
     leaf.record = tree.leaf(leaves.slot[static_cast<size_t>(position)]).usage;
-    leaf.amounts = per_pod;
-    for (auto& [id, amount] : leaf.amounts) amount = Bounded(SaturatingMul(amount, pods));
+    leaf.amounts = Inventory::Times(per_pod, pods);
   };
-  const auto per_worker = AmountsOf(workers.per_pod);
+  const auto per_worker = inventory_.LeafAmountsOf(workers.per_pod);
   for (const auto& [position, pods] : places.workers) take(per_worker, position, pods);
-  if (leader != nullptr) take(AmountsOf(leader->per_pod), places.leader, 1);
+  if (leader != nullptr) take(inventory_.LeafAmountsOf(leader->per_pod), places.leader, 1);
   if (!last) Book(own);
   taken.insert(taken.end(), std::make_move_iterator(own.begin()),
                std::make_move_iterator(own.end()));

@@ -247,6 +247,16 @@ TEST_CASE("Random: the index shows the queues as they are, whatever happens") {
   CHECK(rests > 25);
 }
 
+// The Workload "w" and its queues.
+void CreateOneThatWaits(Controller& controller) {
+  controller.Do(state::Verb::kCreate, Kind::kClusterQueue, {"", ""},
+                Yaml(fmt::format(kClusterQueue, "cq", "BestEffortFIFO", "")));
+  controller.Do(state::Verb::kCreate, Kind::kLocalQueue, {"default", ""},
+                Yaml(fmt::format(kLocalQueue, "lq", "cq")));
+  controller.Do(state::Verb::kCreate, Kind::kWorkload, {"default", ""},
+                Yaml(fmt::format(kWorkload, "w", "lq", 0, 9)));
+}
+
 // "QuotaExceeded: its sentence", of the only one that waits.
 std::string WhyListed(const Controller& controller, const std::string& cluster_queue) {
   const auto view = controller.tracker.index()->OfClusterQueue(cluster_queue, controller.now);
@@ -258,12 +268,7 @@ std::string WhyListed(const Controller& controller, const std::string& cluster_q
 TEST_CASE("who waits is listed with the reason, known before or found out since") {
   const state::Settings settings;
   Controller controller(settings);
-  controller.Do(state::Verb::kCreate, Kind::kClusterQueue, {"", ""},
-                Yaml(fmt::format(kClusterQueue, "cq", "BestEffortFIFO", "")));
-  controller.Do(state::Verb::kCreate, Kind::kLocalQueue, {"default", ""},
-                Yaml(fmt::format(kLocalQueue, "lq", "cq")));
-  controller.Do(state::Verb::kCreate, Kind::kWorkload, {"default", ""},
-                Yaml(fmt::format(kWorkload, "w", "lq", 0, 9)));
+  CreateOneThatWaits(controller);
   const auto settle = [&] {
     while (controller.Step()) {
     }
@@ -303,12 +308,7 @@ TEST_CASE("who waits is listed with the reason, known before or found out since"
 TEST_CASE("nobody follows the queues before somebody asks") {
   const state::Settings settings;
   Controller controller(settings);
-  controller.Do(state::Verb::kCreate, Kind::kClusterQueue, {"", ""},
-                Yaml(fmt::format(kClusterQueue, "cq", "BestEffortFIFO", "")));
-  controller.Do(state::Verb::kCreate, Kind::kLocalQueue, {"default", ""},
-                Yaml(fmt::format(kLocalQueue, "lq", "cq")));
-  controller.Do(state::Verb::kCreate, Kind::kWorkload, {"default", ""},
-                Yaml(fmt::format(kWorkload, "w", "lq", 0, 9)));
+  CreateOneThatWaits(controller);
   while (controller.Step()) {
   }
   CHECK_FALSE(controller.tracker.following());

@@ -22,6 +22,16 @@ SimulationOptions TwoReplicas() {
   return options;
 }
 
+// One LocalQueue "q" in front of quota for one CPU.
+void StartWithOneCpu(Simulation& sim) {
+  Make(sim, "namespace ns");
+  Make(sim, "flavor default");
+  Make(sim, "clusterqueue cq flavor=default{cpu=1}");
+  Make(sim, "localqueue q cq=cq");
+  sim.Start();
+  sim.RunUntil(sim.now() + absl::Seconds(10));
+}
+
 bool Reserved(const Simulation& sim, const std::string& job) {
   bool found = false;
   sim.api().ForEach(Kind::kWorkload, [&](const Json& workload) {
@@ -40,12 +50,7 @@ TEST_CASE("A successor whose watch is late does not admit over its predecessor")
   const bool relist = GENERATE(false, true);
   CAPTURE(relist);
   Simulation sim(TwoReplicas());
-  Make(sim, "namespace ns");
-  Make(sim, "flavor default");
-  Make(sim, "clusterqueue cq flavor=default{cpu=1}");
-  Make(sim, "localqueue q cq=cq");
-  sim.Start();
-  sim.RunUntil(sim.now() + absl::Seconds(10));
+  StartWithOneCpu(sim);
   // Both know b, and only the leader that a has got the quota.
   sim.SetWatchDelay(Kind::kWorkload, absl::Seconds(5));
   Make(sim, "workload b queue=q cpu=1");
@@ -69,12 +74,7 @@ TEST_CASE("A successor whose watch is late does not admit over its predecessor")
 
 TEST_CASE("On a quiet server a successor decides as soon as its watch has shown all") {
   Simulation sim(TwoReplicas());
-  Make(sim, "namespace ns");
-  Make(sim, "flavor default");
-  Make(sim, "clusterqueue cq flavor=default{cpu=1}");
-  Make(sim, "localqueue q cq=cq");
-  sim.Start();
-  sim.RunUntil(sim.now() + absl::Seconds(10));
+  StartWithOneCpu(sim);
   Make(sim, "job a queue=q cpu=1");
   sim.SetLeader(1);
   sim.RunUntil(sim.now() + absl::Seconds(1));
