@@ -298,6 +298,8 @@ void Operator::StopLeading(absl::Time now) {
   held_.clear();
   counts_.clear();
   counts_due_.clear();
+  tidying_.clear();
+  tidying_due_.clear();
   paced_.clear();
   // Nobody here will write them any more.
   for (const auto& [key, eviction] : evictions_) world_.ForgetEviction(key);
@@ -334,9 +336,9 @@ void Operator::TouchAll() {
 
 bool Operator::Idle() const {
   return dirty_.empty() && counts_.empty() && in_flight_.empty() && waiting_.empty() &&
-         settling_.empty() && evictions_.empty() && events_.empty() && reservations_.empty() &&
-         !world_.HasReleases() && !world_.NextRelease() && second_passes_.empty() &&
-         !world_.queues().HasRechecks();
+         tidying_.empty() && settling_.empty() && evictions_.empty() && events_.empty() &&
+         reservations_.empty() && !world_.HasReleases() && !world_.NextRelease() &&
+         second_passes_.empty() && !world_.queues().HasRechecks();
 }
 
 void Operator::Run(absl::Time now) {
@@ -348,6 +350,7 @@ void Operator::Run(absl::Time now) {
   Admit(now);
   SendEvictions(now);
   TakeCounts(now);
+  TidyUp(now);
   ReconcileDirty(now);
   SayReservations(now);
   SayWhyWaiting(now);
@@ -375,6 +378,11 @@ absl::Time Operator::NextDue(absl::Time now) const {
   }
   if (!counts_due_.empty()) {
     next = std::min(next, std::max(counts_due_.begin()->first, CountsDue(now)));
+  }
+  if (!tidying_due_.empty()) {
+    // With many writes on their way the next reply wakes the loop.
+    const bool few = essential_in_flight_ < options_.tidying_in_flight;
+    next = std::min(next, few ? now : tidying_due_.begin()->first);
   }
   next = std::min(next, EventsDue(now));
   return room && !dirty_.empty() ? now : next;

@@ -97,6 +97,10 @@ struct OperatorOptions {
   size_t max_in_flight = 2000;   // no new writes above this
   size_t max_reconciles = 1000;  // per Run
   size_t max_admissions = 1000;  // per Run
+  // What only tidies up is written while fewer writes than these are on their way, or after so
+  // long.
+  size_t tidying_in_flight = 25;
+  absl::Duration tidying_delay = absl::Minutes(1);
   absl::Duration first_backoff = absl::Milliseconds(100);
   absl::Duration max_backoff = absl::Seconds(60);
 };
@@ -233,6 +237,8 @@ class Operator {
   void CountLater(const state::Ref& queue, absl::Time now);
   void TakeCounts(absl::Time now);
   absl::Time CountsDue(absl::Time now) const;
+  bool TidyLater(const state::Ref& ref, const Plan& plan, absl::Time now);
+  void TidyUp(absl::Time now);
   void ReconcileDirty(absl::Time now);
   Plan PlanFor(const state::Ref& ref, absl::Time now) const;
   bool DeferQueueStatus(const state::Ref& ref, absl::Time now);
@@ -325,6 +331,9 @@ class Operator {
   // Queues of which only counts changed, and when their status is due.
   absl::btree_map<state::Ref, absl::Time> counts_;
   absl::btree_set<std::pair<absl::Time, state::Ref>> counts_due_;
+  // Objects for which there is something to tidy up, and when that is written at the latest.
+  absl::btree_map<state::Ref, absl::Time> tidying_;
+  absl::btree_set<std::pair<absl::Time, state::Ref>> tidying_due_;
   Pace queue_pace_;
   state::Refs paced_;  // taken from counts_ for one unit of the pace, not reconciled yet
   absl::Time counting_until_ = absl::InfinitePast();  // counts change all the time until then

@@ -34,6 +34,8 @@ void Operator::StepBack(absl::Duration by) {
   for (auto& [key, text] : waiting_) waiting_due_.insert({text.due -= by, key});
   counts_due_.clear();
   for (auto& [queue, time] : counts_) counts_due_.insert({time -= by, queue});
+  tidying_due_.clear();
+  for (auto& [ref, time] : tidying_) tidying_due_.insert({time -= by, ref});
   second_passes_due_.clear();
   for (auto& [key, entry] : second_passes_) second_passes_due_.insert({entry.due -= by, key});
   for (auto& [key, eviction] : evictions_) {

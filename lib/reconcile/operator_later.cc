@@ -1,4 +1,4 @@
-// The work of the Operator that can wait: telling why Workloads wait, and counts of queues.
+// The work of the Operator that can wait: telling why Workloads wait, counts of queues, tidying up.
 #include "admission/conditions.h"
 #include "api/names.h"
 #include "reconcile/explain.h"
@@ -136,6 +136,31 @@ absl::Time Operator::CountsDue(absl::Time now) const {
   }
   // With enough of them on their way the next reply wakes the loop.
   return counts_in_flight_ < options_.max_counts_in_flight ? now : absl::InfiniteFuture();
+}
+
+// Whether the plan waits until what users wait for has been written.
+bool Operator::TidyLater(const state::Ref& ref, const Plan& plan, absl::Time now) {
+  const auto known = tidying_.find(ref);
+  const absl::Time due = known == tidying_.end() ? now + options_.tidying_delay : known->second;
+  const bool later =
+      plan.OnlyTidiesUp() && due > now && essential_in_flight_ >= options_.tidying_in_flight;
+  if (later) {
+    tidying_[ref] = due;
+    tidying_due_.insert({due, ref});
+  } else if (known != tidying_.end()) {
+    tidying_due_.erase({due, ref});
+    tidying_.erase(known);
+  }
+  return later;
+}
+
+void Operator::TidyUp(absl::Time now) {
+  for (size_t taken = essential_in_flight_; !tidying_due_.empty(); ++taken) {
+    const auto first = tidying_due_.begin();
+    if (first->first > now && taken >= options_.tidying_in_flight) return;
+    dirty_.insert(first->second);
+    tidying_due_.erase(first);
+  }
 }
 
 }  // namespace sluice::reconcile

@@ -90,7 +90,7 @@ void Operator::ReconcileDirty(absl::Time now) {
     const bool deferred = DeferQueueStatus(ref, now);
     Plan plan = deferred ? Plan() : PlanFor(ref, now);
     if (paced && plan.writes.empty()) queue_pace_.Give(100);  // nothing is to be written
-    if (deferred) continue;
+    if (deferred || TidyLater(ref, plan, now)) continue;
     WakeAt(ref, plan.recheck);
     // A Workload that ended or whose pods became ready needs its timer no more.
     const bool idle = plan.writes.empty() && plan.recheck == absl::InfiniteFuture();

@@ -40,6 +40,7 @@ struct Write {
   state::Action action;
   std::vector<Note> notes;         // recorded when the write succeeded
   std::vector<GateRemoval> gates;  // told to the observer then
+  bool tidies_up = false;          // nobody waits for it
 };
 
 // Why a Workload waits, in the granular scheme. Writing it helps whoever looks and nothing else, so
@@ -59,9 +60,13 @@ struct Plan {
   absl::Time recheck = absl::InfiniteFuture();
 
   bool empty() const { return writes.empty() && notes.empty(); }
+  bool OnlyTidiesUp() const {
+    return !writes.empty() && std::all_of(writes.begin(), writes.end(),
+                                          [](const Write& write) { return write.tidies_up; });
+  }
   void RecheckAt(absl::Time time) { recheck = std::min(recheck, time); }
   Write& Add(state::Action action) {
-    writes.push_back({std::move(action), {}, {}});
+    writes.push_back({std::move(action), {}, {}, false});
     return writes.back();
   }
 };

@@ -116,9 +116,10 @@ bool RemoveFinalizer(Plan& plan, const state::World& world, const api::Workload&
       return true;
     }
   }
-  plan.Add(FinalizersAction(api::Kind::kWorkload, metadata.Key(),
-                            Without(metadata.finalizers, api::kResourceInUse),
-                            metadata.resource_version));
+  Write& write = plan.Add(FinalizersAction(api::Kind::kWorkload, metadata.Key(),
+                                           Without(metadata.finalizers, api::kResourceInUse),
+                                           metadata.resource_version));
+  write.tidies_up = !metadata.Deleting();
   return true;
 }
 
