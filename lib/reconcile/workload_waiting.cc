@@ -85,8 +85,14 @@ bool WorkloadPass::WaitingInQueue(const api::Condition* current) {
   }
   const bool stale = reason == admission::kDeactivated || reason == admission::kSuspended ||
                      (reason == admission::kMisconfigured && !HasProblems());
-  if (stale || (reason.empty() && options_.explicit_status)) {
+  if (reason.empty() && options_.explicit_status) {
     return SayWaiting(admission::kPendingEvaluation, admission::kPendingEvaluationMessage);
+  }
+  // Where thousands wait in a queue that was stopped, many start before there is time to say this.
+  if (stale) {
+    plan_.waiting =
+        WaitingReason{admission::kPendingEvaluation, admission::kPendingEvaluationMessage};
+    return true;
   }
   if (replaceable) LookAgain(current);
   return false;
