@@ -7,6 +7,32 @@
 #include "topology/search.h"
 
 namespace sluice::topology {
+namespace {
+
+// Calls visit(domain) for all that fit, in order, until it says that it has seen enough. A domain
+// takes no more slices than the one above it, and no leader that does not fit there, so most are
+// passed over without a look at them.
+template <typename Fits, typename Visit>
+void ForFitting(const Tree& tree, const DomainStates& states, size_t level, Fits fits,
+                Visit visit) {
+  const auto look = [&](int32_t first, int32_t last) {
+    for (int32_t at = first; at < last; ++at) {
+      if (fits(states[level][static_cast<size_t>(at)]) && visit(at)) return true;
+    }
+    return false;
+  };
+  if (level == 0) {
+    look(0, static_cast<int32_t>(states[0].size()));
+    return;
+  }
+  const std::vector<int32_t>& begin = tree.level(level - 1).begin;
+  for (size_t above = 0; above < states[level - 1].size(); ++above) {
+    if (fits(states[level - 1][above]) && look(begin[above], begin[above + 1])) return;
+  }
+}
+
+}  // namespace
+
 // ---- orders ----
 
 bool Searcher::PlainLess(size_t level, int32_t a, int32_t b) const {
@@ -84,11 +110,17 @@ void Searcher::LeaderFirst(size_t level, List& list, int64_t amount, int leaders
 // The first domain in leader order; with `fitting`, the first that takes everything. -1: none.
 int32_t Searcher::FirstByLeader(size_t level, bool fitting) const {
   int32_t first = -1;
-  const int32_t size = Domains(level);
-  for (int32_t at = 0; at < size; ++at) {
-    const State& state = At(level, at);
-    if (fitting && (state.slices_l < needed() || state.leader < leaders())) continue;
+  const auto consider = [&](int32_t at) {
     if (first < 0 || LeaderLess(level, at, first)) first = at;
+    return false;
+  };
+  const auto fits = [this](const State& state) {
+    return state.slices_l >= needed() && state.leader >= leaders();
+  };
+  if (fitting) {
+    ForFitting(*request_->tree, *states_, level, fits, consider);
+  } else {
+    for (int32_t at = 0; at < Domains(level); ++at) consider(at);
   }
   return first;
 }
@@ -96,16 +128,18 @@ int32_t Searcher::FirstByLeader(size_t level, bool fitting) const {
 // Of the domains that take everything and score as well as `top`, the one with the least capacity.
 int32_t Searcher::Tightest(size_t level, int32_t top) const {
   int32_t best = top;
-  const int32_t size = Domains(level);
-  for (int32_t at = 0; at < size; ++at) {
+  const auto fits = [this](const State& state) {
+    return state.slices_l >= needed() && state.leader >= leaders();
+  };
+  ForFitting(*request_->tree, *states_, level, fits, [&](int32_t at) {
     const State& state = At(level, at);
-    if (state.slices_l < needed() || state.leader < leaders()) continue;
-    if (state.affinity != At(level, top).affinity) continue;
+    if (state.affinity != At(level, top).affinity) return false;
     const int64_t smallest = At(level, best).slices_l;
     if (state.slices_l < smallest || (state.slices_l == smallest && LeaderLess(level, at, best))) {
       best = at;
     }
-  }
+    return false;
+  });
   return best;
 }
 
@@ -176,12 +210,21 @@ bool Searcher::TakeSmallest(size_t level, List& chosen) const {
   if (leaders() > 0 || best_fit() || scored || request.slice_size != 1 || !request.inner.empty()) {
     return false;
   }
+  const auto has_room = [](const State& state) { return state.slices > 0; };
   std::array<int64_t, kMostRoom> domains{};  // how many have so much room
-  for (const State& state : (*states_)[level]) {
-    if (state.slices >= static_cast<int64_t>(kMostRoom)) return false;
-    if (state.slices > 0) ++domains[static_cast<size_t>(state.slices)];
-  }
   int64_t remaining = needed();
+  List lasts;
+  bool too_much = false;
+  // Often those with the least room that there can be are enough.
+  ForFitting(*request.tree, *states_, level, has_room, [&](int32_t at) {
+    const int64_t room = At(level, at).slices;
+    too_much = room >= static_cast<int64_t>(kMostRoom);
+    if (too_much) return true;
+    ++domains[static_cast<size_t>(room)];
+    if (room == 1) lasts.push_back(at);
+    return domains[1] >= remaining;
+  });
+  if (too_much) return false;
   int64_t last = 1;  // room of the last ones that are needed
   for (;; ++last) {
     if (last == static_cast<int64_t>(kMostRoom)) return false;
@@ -189,20 +232,25 @@ bool Searcher::TakeSmallest(size_t level, List& chosen) const {
     if (room >= remaining) break;
     remaining -= room;
   }
+  if (last == 1) {
+    chosen = std::move(lasts);
+    return true;
+  }
+  lasts.clear();
   int64_t smaller = 0;
   for (int64_t room = 1; room < last; ++room) smaller += domains[static_cast<size_t>(room)];
   int64_t of_last = (remaining + last - 1) / last;
-  List lasts;
-  for (int32_t at = 0; smaller + of_last > 0 && at < Domains(level); ++at) {
+  ForFitting(*request.tree, *states_, level, has_room, [&](int32_t at) {
     const int64_t room = At(level, at).slices;
-    if (room > 0 && room < last) {
+    if (room < last) {
       chosen.push_back(at);
       --smaller;
     } else if (room == last && of_last > 0) {
       lasts.push_back(at);
       --of_last;
     }
-  }
+    return smaller + of_last == 0;
+  });
   SortPlain(level, chosen);
   chosen.insert(chosen.end(), lasts.begin(), lasts.end());
   return true;

@@ -405,8 +405,15 @@ const std::vector<LeafUsage>& Inventory::LeavesOf(const Booking& booking) const 
 }
 
 void Inventory::Apply(const LeafUsage& usage, int64_t sign) {
+  UsageRecord& record = *usage.record;
   for (const auto& [resource, amount] : usage.amounts) {
-    AddUsed(*usage.record, resource, sign * amount);
+    if (record.used.size() <= resource) record.used.resize(resource + 1);
+    record.used[resource] += sign * amount;
+  }
+  for (const NodeRecord::View& view : record.views) {
+    for (const auto& [resource, amount] : usage.amounts) {
+      view.tree->AddUsed(view.slot, resource, sign * amount);
+    }
   }
 }
 
