@@ -204,6 +204,11 @@ std::optional<BackfillPass::Start> BackfillPass::FindPlace(const Plan& plan, con
     }
     fit->option = option;
     if (wish.question == nullptr) return Start{*fit, {}};
+    if (stride == 1) {
+      const absl::Time none = search_->RuledOutUpTo(*wish.question, from, from + bound);
+      while (step < before && profile_.TimeOf(step) <= none) ++step;
+      if (from <= none) continue;
+    }
     const size_t asked = search_->asked();
     if (auto taken = search_->Look(*wish.question, from, from + bound)) {
       if (stride == 1) wish.not_before = from;

@@ -48,6 +48,8 @@ class BackfillPlaces {
   void ShowWithoutReservations(absl::Time at) { Show(at, absl::InfinitePast()); }
   // Nodes are as they were.
   void Restore();
+  // The time of the last Show; InfinitePast after Restore.
+  absl::Time shown_at() const { return shown_at_; }
 
   // How often a leaf was changed, as a measure of the work.
   size_t changes() const { return changes_; }
@@ -70,6 +72,7 @@ class BackfillPlaces {
   std::vector<Running> running_;  // by end, when sorted
   bool sorted_ = true;
   size_t ended_ = 0;  // so many of the first are not shown
+  absl::Time shown_at_ = absl::InfinitePast();
   std::vector<Reserved> reserved_;
   size_t changes_ = 0;
 };

@@ -101,17 +101,44 @@ size_t BackfillSearch::FindKnown(Shape& shape, absl::Time from) {
   return shape.last_known = static_cast<size_t>(found - known.begin());
 }
 
+bool BackfillSearch::TooSmall(const absl::InlinedVector<Known, 2>& known, absl::Time until,
+                              int64_t slices) {
+  return std::any_of(known.begin(), known.end(),
+                     [&](const Known& one) { return one.until <= until && one.room < slices; });
+}
+
 bool BackfillSearch::RuledOut(const Question& question, absl::Time from, absl::Time until) {
   return std::any_of(question.parts_.begin(), question.parts_.end(),
                      [&](const Question::Part& part) {
                        Shape& shape = shapes_[part.shape];
                        const size_t at = FindKnown(shape, from);
                        if (at == shape.known.size() || shape.known[at].first != from) return false;
-                       const auto& known = shape.known[at].second;
-                       return std::any_of(known.begin(), known.end(), [&](const Known& one) {
-                         return one.until <= until && one.room < part.slices;
-                       });
+                       return TooSmall(shape.known[at].second, until, part.slices);
                      });
+}
+
+// To go back in time puts back all that ended in between, so later times come first. There all that
+// ended earlier has ended too. Of the reservations only those count that hold for a part of the
+// stretch wherever it begins between the two times: those that begin before the first stretch is
+// over, and end after the later time.
+absl::Time BackfillSearch::RuledOutUpTo(const Question& question, absl::Time from,
+                                        absl::Time until) {
+  for (const Question::Part& part : question.parts_) {
+    const std::vector<KnownAt>& known = shapes_[part.shape].known;
+    for (auto one = known.rbegin(); one != known.rend() && one->first >= from; ++one) {
+      if (TooSmall(one->second, until, part.slices)) return one->first;
+    }
+  }
+  const absl::Time later = places_.shown_at();
+  if (later <= from || later == absl::InfiniteFuture()) return absl::InfinitePast();
+  places_.Show(later, until);
+  for (const Question::Part& part : question.parts_) {
+    Shape& shape = shapes_[part.shape];
+    const int64_t room = placer_.RoomFor(shape.search);
+    Note(shape, later, {until, room});
+    if (room < part.slices) return later;
+  }
+  return absl::InfinitePast();
 }
 
 // What is longer and had no less room tells nothing more; few are kept.

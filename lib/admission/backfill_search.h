@@ -15,6 +15,7 @@
 //   auto& question = search.Prepare(request);
 //   for each time from NotBefore(question) on:
 //     if (!search.RuledOut(question, from, until)) taken = search.Look(question, from, until);
+//   RuledOutUpTo before a Look can save many of them.
 #pragma once
 
 #include <absl/container/inlined_vector.h>
@@ -57,6 +58,9 @@ class BackfillSearch {
   absl::Time NotBefore(const Question& question);
   // Whether what was counted tells that there are no places from then until then.
   bool RuledOut(const Question& question, absl::Time from, absl::Time until);
+  // Up to which time, at least `from`, there are no places for as long as from then until then;
+  // InfinitePast where neither what was counted nor the nodes as they were shown last tell.
+  absl::Time RuledOutUpTo(const Question& question, absl::Time from, absl::Time until);
   // What it takes on nodes then, beside what runs still and all that is reserved.
   std::optional<std::vector<topology::LeafUsage>> Look(const Question& question, absl::Time from,
                                                        absl::Time until);
@@ -82,6 +86,8 @@ class BackfillSearch {
   };
   size_t ShapeOf(const topology::SearchRequest& search);
   static size_t FindKnown(Shape& shape, absl::Time from);
+  static bool TooSmall(const absl::InlinedVector<Known, 2>& known, absl::Time until,
+                       int64_t slices);
   static void Note(Shape& shape, absl::Time from, Known known);
   absl::Time NotBefore(const Question::Part& part);
   std::optional<std::vector<topology::LeafUsage>> Take(const Question& question);

@@ -132,6 +132,7 @@ class Trial {
 
   int reserved() const { return static_cast<int>(reserved_.size()); }
   int ruled_out() const { return ruled_out_; }
+  int none_up_to() const { return none_up_to_; }
 
  private:
   struct Running {
@@ -211,13 +212,20 @@ class Trial {
     std::sort(times.begin(), times.end());
     std::optional<absl::Time> first;
     WorkloadUsage usage;
+    absl::Time none_up_to = absl::InfinitePast();
     for (const absl::Time from : times) {
       if (from == absl::InfiniteFuture()) break;
+      // As if another one had been looked for at a later time.
+      if (dice_.Roll(0, 1) == 0) {
+        places_.Show(from + absl::Seconds(dice_.Roll(0, 60)), from + bound);
+        none_up_to = std::max(none_up_to, search_->RuledOutUpTo(question, from, from + bound));
+      }
+      none_up_to_ += from <= none_up_to ? 1 : 0;
       if (from < not_before) CHECK_FALSE(Naive(request, from, from, false));
       const auto expected = Naive(request, from, from + bound, true);
       const bool ruled_out = search_->RuledOut(question, from, from + bound);
       ruled_out_ += ruled_out ? 1 : 0;
-      if (ruled_out) CHECK_FALSE(expected);
+      if (ruled_out || from <= none_up_to) CHECK_FALSE(expected);
       const auto taken = search_->Look(question, from, from + bound);
       REQUIRE(taken.has_value() == expected.has_value());
       if (!expected) continue;
@@ -247,21 +255,25 @@ class Trial {
   std::vector<Running> running_;
   std::vector<Reserved> reserved_;
   int ruled_out_ = 0;
+  int none_up_to_ = 0;
 };
 
 TEST_CASE("The first places that counting finds are those of the placer, asked at each end") {
   const int64_t seed = topology::FromEnvironment("SLUICE_SEED", 1);
   int reserved = 0;
   int ruled_out = 0;
+  int none_up_to = 0;
   for (int64_t i = 0; i < topology::FromEnvironment("SLUICE_TREES", 300); ++i) {
     INFO("SLUICE_SEED=" << seed + i << " SLUICE_TREES=1");
     Trial trial(seed + i);
     trial.Run();
     reserved += trial.reserved();
     ruled_out += trial.ruled_out();
+    none_up_to += trial.none_up_to();
   }
   CHECK(reserved > 0);
   CHECK(ruled_out > 0);
+  CHECK(none_up_to > 0);
 }
 
 }  // namespace
