@@ -9,8 +9,9 @@ import (
 
 // Labels of the nodes of a Site: its levels.
 const (
-	RackLabel = "example.com/rack"
-	HostLabel = "kubernetes.io/hostname"
+	BlockLabel = "example.com/block"
+	RackLabel  = "example.com/rack"
+	HostLabel  = "kubernetes.io/hostname"
 )
 
 // NodeKind is the kind of nodes.
@@ -20,19 +21,35 @@ var NodeKind = Parse("{apiVersion: v1, kind: Node}").GroupVersionKind()
 type Site struct {
 	Queue
 	Pool string
+	// BlockRacks is the number of racks in a block; 0: the topology has no blocks.
+	BlockRacks int
 }
 
 // NewSite has racks with so many hosts each, of so many CPUs each, and quota for all of them.
 func NewSite(t *testing.T, racks, hosts, cpu int) Site {
 	t.Helper()
+	return newSite(t, Site{Pool: Name("pool")}, racks, hosts, cpu)
+}
+
+// NewBlocks is NewSite with so many blocks of so many racks each. The racks are counted over all.
+func NewBlocks(t *testing.T, blocks, racks, hosts, cpu int) Site {
+	t.Helper()
+	return newSite(t, Site{Pool: Name("pool"), BlockRacks: racks}, blocks*racks, hosts, cpu)
+}
+
+func newSite(t *testing.T, s Site, racks, hosts, cpu int) Site {
+	t.Helper()
 	c := Shared
-	s := Site{Pool: Name("pool")}
+	levels := fmt.Sprintf("{nodeLabel: %s}, {nodeLabel: %s}", RackLabel, HostLabel)
+	if s.BlockRacks > 0 {
+		levels = fmt.Sprintf("{nodeLabel: %s}, %s", BlockLabel, levels)
+	}
 	c.MustCreate(t, Parsef(`
 apiVersion: kueue.x-k8s.io/v1beta2
 kind: Topology
 metadata: {name: %s}
-spec: {levels: [{nodeLabel: %s}, {nodeLabel: %s}]}
-`, s.Pool, RackLabel, HostLabel))
+spec: {levels: [%s]}
+`, s.Pool, levels))
 	for i := range racks {
 		for j := range hosts {
 			s.Node(t, i, j, cpu)
@@ -56,7 +73,7 @@ func (s Site) Host(inRack, number int) string {
 func (s Site) Node(t *testing.T, inRack, number, cpu int) {
 	t.Helper()
 	name := s.Host(inRack, number)
-	Shared.MustCreate(t, Parsef(`
+	node := Parsef(`
 apiVersion: v1
 kind: Node
 metadata:
@@ -66,7 +83,11 @@ metadata:
 status:
   allocatable: {cpu: "%[4]d", memory: 64Gi, pods: "110"}
   capacity: {cpu: "%[4]d", memory: 64Gi, pods: "110"}
-`, name, s.Pool, inRack, cpu))
+`, name, s.Pool, inRack, cpu)
+	if s.BlockRacks > 0 {
+		Set(node, fmt.Sprintf("%s-block-%d", s.Pool, inRack/s.BlockRacks), "metadata", "labels", BlockLabel)
+	}
+	Shared.MustCreate(t, node)
 	Eventually(t, "node "+name+" is ready and without the taint of new nodes", func() error {
 		node, err := Shared.Fetch(t.Context(), NodeKind, "", name)
 		if err != nil {
