@@ -495,6 +495,7 @@ std::string RenderLines(const ExplanationTree& tree) {
               shown == verdict.preempting.size()
                   ? ""
                   : fmt::format(" and {} more", verdict.preempting.size() - shown));
+    for (const std::string& why : verdict.problems) lines.Add(1, "{}; it is tried again", why);
   }
   if (tree.not_ready_count > 0) {
     lines.Add(1, "{} without ready pods, such as {}",

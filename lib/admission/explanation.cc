@@ -158,8 +158,9 @@ std::string RenderMessage(const Explanation& explanation) {
       return fmt::format("{}. Pending the preemption of {} workload(s)",
                          RenderPodSets(explanation.pod_sets), explanation.preempting.size());
     case Verdict::kPreemptionFailed:
-      return fmt::format("{}. Preempting {} workload(s) failed, will retry.",
-                         RenderPodSets(explanation.pod_sets), explanation.preempting.size());
+      return fmt::format("{}. Preempting {} workload(s) failed, will retry.{}{}",
+                         RenderPodSets(explanation.pod_sets), explanation.preempting.size(),
+                         explanation.problems.empty() ? "" : " ", FirstProblem(explanation));
     case Verdict::kDeferredFit:
       return "Workload has overlapping preemption targets with another workload, but will fit "
              "after these preemptions complete";

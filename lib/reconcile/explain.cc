@@ -47,6 +47,7 @@ class Explainer {
       using Verdict = admission::Explanation::Verdict;
       if (judged.verdict.verdict == Verdict::kPreemptionGated) NameClosedGates();
       LookAtRivals(world_, info, judged);
+      FailedPreemption(judged.verdict);
       judged.blockers = std::move(tree_.blockers);
       judged.wake_ups.insert(judged.wake_ups.begin(), tree_.wake_ups.begin(), tree_.wake_ups.end());
       return judged;
@@ -171,6 +172,28 @@ class Explainer {
       return Block("OnHold", "it is on hold: " + reserved->message, "it is released");
     }
     return false;
+  }
+
+  // Only the controller that tried knows, and the condition says it.
+  void FailedPreemption(admission::Explanation& verdict) const {
+    using Verdict = admission::Explanation::Verdict;
+    const api::Condition* reserved =
+        api::FindCondition(workload_.status.conditions, api::kQuotaReserved);
+    if (verdict.verdict != Verdict::kPreempting || reserved == nullptr ||
+        reserved->status != api::ConditionStatus::kFalse) {
+      return;
+    }
+    const size_t why = reserved->message.find(kRefusedEviction);
+    if (why == std::string::npos) return;
+    verdict.problems.clear();
+    for (const Verdict each : {Verdict::kPreempting, Verdict::kPreemptionFailed}) {
+      admission::Explanation said = verdict;
+      said.verdict = each;
+      if (!reserved->message.starts_with(admission::RenderMessage(said))) continue;
+      said.problems = {reserved->message.substr(why)};
+      verdict = std::move(said);
+      return;
+    }
   }
 
   // Only where it would have to preempt: who fits, or has nobody to preempt, is not held back by

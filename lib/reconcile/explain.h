@@ -32,6 +32,9 @@ inline constexpr size_t kMostHeadsOfLost = 1000;
 void LookAtRivals(state::World& world, const queueing::WorkloadInfoPtr& info,
                   admission::ExplanationTree& tree);
 
+// How the sentence about an eviction begins that was not written and is tried again.
+inline constexpr char kRefusedEviction[] = "The eviction of workload ";
+
 // What an event says after the text of the condition: which node of the quota tree refuses, what is
 // short there and who holds it. "" when the quota is not what lacks, or when things have changed
 // since that text was made.

@@ -41,6 +41,12 @@ bool Gone(const api::Json& object) {
          (grace == nullptr || grace->AsInt() == 0);
 }
 
+// Nobody has to evict it any more.
+bool IsOut(const api::Workload* workload) {
+  return workload == nullptr || !queueing::HoldsQuota(*workload) ||
+         api::IsTrue(workload->status.conditions, api::kEvicted);
+}
+
 }  // namespace
 
 Operator::Operator(const state::Settings& settings, OperatorOptions options,
@@ -105,6 +111,7 @@ void Operator::OnObject(const state::ObjectEvent& event, absl::Time now) {
       observer_->OnWorkload(before.get(), after.get(), now);
     }
     if (after == nullptr) ForgetWorkload(ref.key);
+    if (IsOut(after.get())) EndRefusedEviction(ref.key, now);
     FollowSettling(ref.key, now, touched);
     FollowPlaces(ref.key, now);
     FollowReservation(ref.key);
@@ -144,6 +151,8 @@ void Operator::ForgetGone(api::Kind kind, const state::Refs& touched, absl::Time
   const auto gone = [this](const auto& entry) { return !world_.workloads().Contains(entry.first); };
   absl::erase_if(said_at_, gone);
   absl::erase_if(grace_until_, gone);
+  absl::erase_if(refused_evictions_, gone);
+  for (auto& [victim, refused] : refused_evictions_) absl::erase_if(refused.waiting, gone);
   absl::erase_if(settling_, gone);
   for (const state::Ref& ref : touched) {
     if (ref.kind == kind && !world_.workloads().Contains(ref.key)) FollowPlaces(ref.key, now);
@@ -227,7 +236,10 @@ void Operator::OnWritten(const InFlight& write, const state::Reply& reply, absl:
       world_.Forget(write.target.key, now, dirty_);
     }
   }
-  if (write.eviction) world_.ForgetEviction(write.target.key);
+  if (write.eviction) {
+    world_.ForgetEviction(write.target.key);
+    EndRefusedEviction(write.target.key, now);
+  }
 }
 
 void Operator::OnRefused(const InFlight& write, const state::Reply& reply, absl::Time now) {
@@ -247,6 +259,7 @@ void Operator::OnRefused(const InFlight& write, const state::Reply& reply, absl:
   // Decided anew; the next try of the same victim waits until what refused this one is known.
   if (write.eviction) world_.ForgetEviction(write.target.key);
   if (reply.code == kNotFound) return;  // the watch tells what became of it
+  NoteRefusedEviction(write, reply);
   if (asked > absl::ZeroDuration()) {
     // The object is not why, so a newer one changes nothing about it.
     Block(write.owner, now + pause);
@@ -304,6 +317,7 @@ void Operator::StopLeading(absl::Time now) {
   // Nobody here will write them any more.
   for (const auto& [key, eviction] : evictions_) world_.ForgetEviction(key);
   evictions_.clear();
+  refused_evictions_.clear();
   grace_until_.clear();
   reservations_.clear();
 }

@@ -128,7 +128,7 @@ class Operator {
   // Entries that are kept about single objects beyond what the World holds.
   size_t remembered() const {
     return failures_.size() + rejection_texts_.size() + queue_status_at_.size() + said_at_.size() +
-           grace_until_.size() + settling_.size() + unblocks_.size();
+           grace_until_.size() + refused_evictions_.size() + settling_.size() + unblocks_.size();
   }
   uint64_t rejected() const { return rejected_; }
 
@@ -160,9 +160,10 @@ class Operator {
     std::shared_ptr<Reserving> then_reserve;
     // What the write says about why it waits, to be said again where it is refused.
     std::shared_ptr<const WaitingText> waiting;
-    bool eviction = false;        // the target counts as on its way out until this is answered
-    std::string deleted_version;  // of the target's deletion, if that was seen meanwhile
-    std::string base_version;     // of the target that the write was planned for, if it says so
+    bool eviction = false;  // the target counts as on its way out until this is answered
+    std::vector<ObjectKey> preemptors{};  // that an eviction makes room for
+    std::string deleted_version;          // of the target's deletion, if that was seen meanwhile
+    std::string base_version;  // of the target that the write was planned for, if it says so
   };
   // An admission whose write was refused or got no answer, and that still counts.
   struct Unsettled {
@@ -185,6 +186,12 @@ class Operator {
   struct Eviction {
     std::vector<Claim> claims;
     const Claim* DueAt(absl::Time now) const;
+  };
+  // An eviction that was not written and is tried again, and what those who wait for its room are
+  // told once it is: "" as long as they have not been told that it was refused.
+  struct RefusedEviction {
+    std::string why;
+    absl::btree_map<ObjectKey, WaitingText> waiting;
   };
   // Thousands of these may wait, so the body is text until it is sent.
   struct WaitingEvent {
@@ -227,6 +234,13 @@ class Operator {
   bool IsNeeded(const ObjectKey& victim, const Claim& claim) const;
   void SendEvictions(absl::Time now);
   bool SendEviction(const ObjectKey& key, const Claim& claim, absl::Time now);
+  void NoteRefusedEviction(const InFlight& write, const state::Reply& reply);
+  // Those who wait for the victim are told that nothing is wrong any more.
+  void EndRefusedEviction(const ObjectKey& victim, absl::Time now);
+  // The workload does not wait for any others any more.
+  void KeepRefusedEvictions(const ObjectKey& preemptor,
+                            const std::vector<admission::Decision::Victim>& victims);
+  WaitingText WaitingTextOf(const admission::Decision& decision);
   void SayWhyWaiting(absl::Time now);
   void SetWaiting(const ObjectKey& key, WaitingText text, absl::Time now);
   void ForgetWaiting(const ObjectKey& key);
@@ -315,8 +329,9 @@ class Operator {
 
   std::deque<WaitingEvent> events_;  // oldest first
   Pace event_pace_;
-  absl::btree_map<ObjectKey, Eviction> evictions_;      // not written yet
-  absl::btree_map<ObjectKey, absl::Time> grace_until_;  // by preemptor
+  absl::btree_map<ObjectKey, Eviction> evictions_;                 // not written yet
+  absl::btree_map<ObjectKey, absl::Time> grace_until_;             // by preemptor
+  absl::btree_map<ObjectKey, RefusedEviction> refused_evictions_;  // by victim
   absl::btree_map<ObjectKey, WaitingText> waiting_;
   absl::btree_set<std::pair<absl::Time, ObjectKey>> waiting_due_;
   absl::btree_map<ObjectKey, absl::Time> said_at_;

@@ -26,6 +26,7 @@ void Operator::ForgetWorkload(const ObjectKey& key) {
   ForgetWaiting(key);
   said_at_.erase(key);
   grace_until_.erase(key);
+  KeepRefusedEvictions(key, {});
 }
 
 // While admissions go out, their writes are worth more than texts about those that wait.

@@ -23,17 +23,14 @@ void Operator::Admit(absl::Time now) {
   for (const admission::Decision& decision : decisions) {
     if (observer_ != nullptr) observer_->OnDecision(decision, now);
     const ObjectKey key = decision.info->Key();
+    KeepRefusedEvictions(key, decision.victims);
     switch (decision.kind) {
       case admission::Decision::Kind::kAdmit:
         Reserve(decision, now);
         break;
       case admission::Decision::Kind::kWait:
       case admission::Decision::Kind::kPreempt:
-        SetWaiting(key,
-                   {decision.reason, decision.message, decision.info->requests,
-                    decision.requeue.reason == queueing::RequeueReason::kPreemptionGated,
-                    admission::RenderRivals(decision.explanation, admission::Naming::kQueuesOnly)},
-                   now);
+        SetWaiting(key, WaitingTextOf(decision), now);
         break;
       case admission::Decision::Kind::kDrop:
         break;
@@ -237,6 +234,10 @@ void Operator::SendEvictions(absl::Time now) {
     const bool over = !world_.IsEvictionAssumed(victim);
     const Claim* due = eviction.DueAt(now);
     const bool done = over || (due != nullptr && SendEviction(victim, *due, now));
+    if (!over && done && world_.IsEvictionAssumed(victim)) {
+      std::vector<ObjectKey>& preemptors = in_flight_.rbegin()->second.preemptors;
+      for (const Claim& claim : eviction.claims) preemptors.push_back(claim.preemptor.key);
+    }
     it = done ? evictions_.erase(it) : std::next(it);
   }
 }
