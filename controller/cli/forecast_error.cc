@@ -38,20 +38,21 @@ absl::StatusOr<Loaded> Load(const ReplayInput& input) {
   return loaded;
 }
 
-// The spans in which each workload ran.
+// The spans in which each workload ran, and as what.
 class Spans : public sim::TraceListener {
  public:
   struct Span {
     Micros begin = 0;
     Micros end = sim::kMaxMicros;
     bool finished = false;
+    std::shared_ptr<const api::Workload> workload = nullptr;
   };
-  explicit Spans(size_t jobs) : spans(jobs) {}
+  explicit Spans(const Loaded& replay) : spans(replay.trace.jobs.size()), replay_(replay) {}
   void OnTraceEvent(const sim::TraceEvent& event) override {
     std::vector<Span>& of_job = spans[event.job];
     switch (event.kind) {
       case sim::TraceEvent::Kind::kAdmit:
-        of_job.push_back({event.time});
+        of_job.push_back({event.time, sim::kMaxMicros, false, WorkloadOf(event.job)});
         break;
       case sim::TraceEvent::Kind::kPreempt:
         of_job.back().end = event.time;
@@ -65,6 +66,16 @@ class Spans : public sim::TraceListener {
     }
   }
   std::vector<std::vector<Span>> spans;
+
+ private:
+  std::shared_ptr<const api::Workload> WorkloadOf(uint32_t job) const {
+    const sim::TraceJob& of = replay_.trace.jobs[job];
+    const uint32_t queue = replay_.trace.shapes[of.shape].local_queue;
+    return replay_.cluster->world().AssumedOrStored(
+        {replay_.cluster->local_queues()[queue].key.ns, of.name});
+  }
+
+  const Loaded& replay_;
 };
 
 // What is known at one instant of the replay.
@@ -78,7 +89,7 @@ class Snapshot {
     ASSIGN_OR_RETURN(const auto cluster,
                      sim::TraceCluster::Load(input_.manifests, input_.settings));
     sim::Trace known;
-    known.start = trace_.start;
+    known.start = trace_.start + absl::Microseconds(at_);
     known.sources = trace_.sources;
     known.shapes = trace_.shapes;
     const std::optional<Micros> mean = MeanRuntime();
@@ -92,9 +103,7 @@ class Snapshot {
       sim::TraceJob copy = other;
       if (input_.mean_runtime) copy.run = mean.value_or(sim::kForever);
       if (span && span->end > at_) {
-        if (copy.run != sim::kForever) {
-          copy.run = std::max<Micros>(copy.run - (at_ - span->begin), sim::kSecond);
-        }
+        GoesOn(*span, i, copy, known);
         running.emplace_back(span->begin, std::move(copy));
       } else {
         // Of what came at the same instant only those that stand before it are known.
@@ -125,6 +134,15 @@ class Snapshot {
   }
 
  private:
+  // It holds what it got, in the flavors and places where it is.
+  void GoesOn(const Spans::Span& span, size_t job, sim::TraceJob& copy, sim::Trace& known) const {
+    const Micros ran = at_ - span.begin;
+    if (copy.run != sim::kForever) copy.run = std::max<Micros>(copy.run, ran + sim::kSecond);
+    auto workload = std::make_shared<api::Workload>(*span.workload);
+    workload->metadata.uid = fmt::format("runs-{}", job);  // the numbers of this trace are others
+    known.live.push_back({std::move(workload), ran, true});
+    copy.live = static_cast<uint32_t>(known.live.size());
+  }
   std::optional<Spans::Span> LastSpan(size_t job) const {
     std::optional<Spans::Span> last;
     for (const Spans::Span& span : spans_.spans[job]) {
@@ -163,7 +181,7 @@ double At(const std::vector<double>& sorted, double part) {
 absl::StatusOr<ForecastError> MeasureForecast(const ReplayInput& input) {
   ASSIGN_OR_RETURN(const Loaded replay, Load(input));
   sim::TraceEngine engine(*replay.cluster, replay.trace, {});
-  Spans spans(replay.trace.jobs.size());
+  Spans spans(replay);
   engine.AddListener(&spans);
   RETURN_IF_ERROR(engine.Run());
   ForecastError error;

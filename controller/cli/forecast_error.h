@@ -1,8 +1,8 @@
 // How far forecasts are from what happens: a trace is replayed, and for some of its workloads the
 // forecast that was possible when they arrived is compared with their real start.
 //
-// At the instant of an arrival it is known what runs (and since when) and what waits; nothing is
-// known of later arrivals. Pure; single thread. Cost: one simulation of what is there for each
+// At the instant of an arrival it is known what runs (where and since when) and what waits; nothing
+// is known of later arrivals. Pure; single thread. Cost: one simulation of what is there for each
 // sample.
 #pragma once
 

@@ -112,5 +112,36 @@ TEST_CASE("predicted against real starts, on seeded traces") {
   std::printf("%s", tables.c_str());
 }
 
+// The second one runs on the large flavor, as the small one was taken when it came. Submitted anew
+// it would be on the small one, and the third one would start at once.
+TEST_CASE("what runs when a forecast is made stays where it is") {
+  std::string manifests = kManifests;
+  const std::string flavors =
+      "flavors: [{name: gpu, resources: [{name: nvidia.com/gpu, nominalQuota: ";
+  for (size_t at = 0; (at = manifests.find(flavors + "32}]}]", at)) != std::string::npos; ++at) {
+    manifests.replace(
+        at, flavors.size() + 6,
+        flavors + "4}]}, {name: large, resources: [{name: nvidia.com/gpu, nominalQuota: 8}]}]");
+  }
+  manifests +=
+      "---\napiVersion: kueue.x-k8s.io/v1beta2\nkind: ResourceFlavor\nmetadata: {name: large}\n";
+  for (size_t at = 0; (at = manifests.find("  cohortName: org\n", at)) != std::string::npos;)
+    manifests.erase(at, 18);
+  ReplayInput input;
+  input.manifests.push_back({"cluster.yaml", manifests});
+  input.traces.push_back({"trace.csv",
+                          "submit,run,queue,name,priority,nvidia.com/gpu\n"
+                          "0,1000,default/vision,first,0,4\n"
+                          "1,10000,default/vision,second,0,4\n"
+                          "1600,100,default/vision,third,0,8\n"});
+  const absl::StatusOr<ForecastError> error = MeasureForecast(input);
+  INFO(error.status().message());
+  REQUIRE(error.ok());
+  CHECK(error->samples == 3);
+  CHECK(error->at_once == 2);
+  CHECK(error->real_mean == Approx(8401e6 / 3));
+  CHECK(error->mean < 1e6);
+}
+
 }  // namespace
 }  // namespace sluice::cli
