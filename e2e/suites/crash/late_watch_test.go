@@ -139,6 +139,11 @@ func startLate(t *testing.T) (*harness.Controller, *watchHolder) {
 func TestSuccessorWithLateWatch(t *testing.T) {
 	c := harness.Shared
 	old := leader(t)
+	for _, other := range c.Controllers() {
+		if other != old { // it could become the leader in place of the late one
+			other.Kill()
+		}
+	}
 	late, holder := startLate(t)
 	t.Cleanup(func() {
 		late.Kill()
