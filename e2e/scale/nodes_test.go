@@ -3,7 +3,6 @@ package scale
 import (
 	"context"
 	"fmt"
-	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -27,15 +26,7 @@ const (
 // nodeCount is 5,000; an environment variable makes a quick run smaller.
 func nodeCount(t *testing.T) int {
 	t.Helper()
-	text := os.Getenv("SLUICE_SCALE_NODES")
-	if text == "" {
-		return 5000
-	}
-	count, err := strconv.Atoi(text)
-	if err != nil || count < 2*gang/perHost {
-		t.Fatalf("SLUICE_SCALE_NODES=%s is no number from %d on", text, 2*gang/perHost)
-	}
-	return count
+	return harness.CountFrom(t, "SLUICE_SCALE_NODES", 5000, 2*gang/perHost)
 }
 
 // nodeName sorts like the tree of the nodes.

@@ -7,8 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"os"
-	"strconv"
 	"testing"
 	"time"
 
@@ -26,21 +24,9 @@ func TestMain(m *testing.M) {
 	}})
 }
 
-// points is the number of kills; SLUICE_CRASH_POINTS changes it.
-func points(t *testing.T) int {
-	t.Helper()
-	if text := os.Getenv("SLUICE_CRASH_POINTS"); text != "" {
-		count, err := strconv.Atoi(text)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return count
-	}
-	return 54
-}
-
 // TestKillDuringAdmission kills the controller after a step of an admission and a random short time,
-// starts it again, and expects that everything ends well, once.
+// starts it again, and expects that everything ends well, once. SLUICE_CRASH_POINTS changes
+// the number of kills.
 func TestKillDuringAdmission(t *testing.T) {
 	c := harness.Shared
 	q := c.NewQueue(t, harness.QueueOptions{CPU: "4"})
@@ -49,7 +35,7 @@ func TestKillDuringAdmission(t *testing.T) {
 	t.Logf("seed %d", seed)
 	random := rand.New(rand.NewPCG(seed, 0))
 	steps := []harness.Event{"", harness.Created, harness.Reserved, harness.Started, harness.Finished}
-	for round := range points(t) {
+	for round := range harness.CountFrom(t, "SLUICE_CRASH_POINTS", 54, 1) {
 		event := steps[round%len(steps)]
 		delay := time.Duration(random.Int64N(int64(20 * time.Millisecond)))
 		// The two do not fit together, so that one waits while the other runs.

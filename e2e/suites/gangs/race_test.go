@@ -3,7 +3,6 @@ package gangs
 import (
 	"errors"
 	"fmt"
-	"os"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -18,24 +17,11 @@ import (
 // lanes are places in which the race is run at the same time.
 const lanes = 8
 
-// races is the number of repetitions; SLUICE_GANG_RACES changes it.
-func races(t *testing.T) int {
-	t.Helper()
-	if text := os.Getenv("SLUICE_GANG_RACES"); text != "" {
-		count, err := strconv.Atoi(text)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return count
-	}
-	return 100
-}
-
 // TestOneOfTwoIsNeverLetThrough: two nodes of 1, on one of them a single pod, and a gang of 2. None of
 // the gang is bound while the single pod is, also when that is deleted and made anew, and both are
-// once it is gone.
+// once it is gone. SLUICE_GANG_RACES changes the number of repetitions.
 func TestOneOfTwoIsNeverLetThrough(t *testing.T) {
-	began, count := time.Now(), races(t)
+	began, count := time.Now(), harness.CountFrom(t, "SLUICE_GANG_RACES", 100, 1)
 	var won atomic.Int32
 	t.Run("lanes", func(t *testing.T) {
 		for lane := range min(lanes, count) {
