@@ -22,7 +22,7 @@ constexpr char kFailed[] =
     "couldn't assign flavors to pod set main: insufficient unused quota for cpu in flavor default, "
     "2 more needed. Preempting 1 workload(s) failed, will retry. The eviction of workload ns/";
 
-// A victim of 2 that takes its time to end, and a preemptor of 2 where there are 3.
+// A victim of 2 that takes its time to end, and a preemptor of 2 where there are 2.
 class Run {
  public:
   explicit Run(const std::vector<std::string>& victims = {"v cpu=2"}) : sim_({}) {
